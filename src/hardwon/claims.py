@@ -24,12 +24,14 @@ HARDWON_TURN_PREFIX = "ours-"  # its folder has LATEST_MARKER if the last prompt
 
 
 def get_claim_folder(home: str, session: str, kind: str = "") -> str:
+    """Return the folder of a session's claims; with a kind, such as PAUSED_PREFIX, that of its markers."""
     return os.path.join(home, "claims", kind + to_safe_name(session))
 
 
 def build_claim_name(subagent: str, lesson_id: str) -> str:
     """Return the file name of a claim. Sub-agents have their own context, so they have their own claims."""
-    return f"{to_safe_name(subagent) if subagent else 'main'}.{to_safe_name(lesson_id)}"
+    owner = to_safe_name(subagent) if subagent else "main"
+    return f"{owner}.{to_safe_name(lesson_id)}"
 
 
 def take(path: str, token: str, now: float) -> float | None:
@@ -71,7 +73,8 @@ def _move_obstacles(path: str) -> None:
 
 
 def _create_claim(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    """Create the file and return its descriptor; FileExistsError if it is claimed already."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # O_EXCL: of several processes only one succeeds
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
@@ -80,13 +83,17 @@ def _create_claim(path: str) -> int:
 
 
 def _find_claim_time(path: str, token: str) -> float | None:
+    """Return when another took this claim; None if this token owns it, LONG_AGO if the file cannot say."""
     try:
         with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
             text = file.read()
         if f" {token}\n" in text:
             return None
-        # Another process has created the file but not written it yet: use the file's own time.
-        return float(text.split(" ", 1)[0]) if text else os.stat(path).st_mtime
+        if not text:
+            # Another process has created the file but not written it yet: use the file's own time.
+            return os.stat(path).st_mtime
+        claim_time, _, _ = text.partition(" ")
+        return float(claim_time)
     except (OSError, ValueError):
         return LONG_AGO
 
@@ -101,6 +108,7 @@ def join(path: str, token: str) -> None:
 
 
 def release(path: str) -> None:
+    """Delete a claim, so that the lesson can be delivered again."""
     try:
         os.unlink(path)
     except OSError:
@@ -129,12 +137,13 @@ def prune_old(home: str, cutoff: float) -> None:
     for session in sessions:
         path = os.path.join(claims_folder, session)
         try:
+            # A new claim is a new entry in the folder, so the folder's time is that of the latest claim.
             if os.stat(path).st_mtime < cutoff and not session.startswith((PAUSED_PREFIX, PRIVATE_PREFIX)):
                 for file in os.listdir(path):
                     os.unlink(os.path.join(path, file))
                 os.rmdir(path)
         except OSError:
-            continue
+            continue  # a session that goes on may claim meanwhile; its folder is for the next round
 
 
 def mark_paused(home: str, session: str, now: float) -> None:

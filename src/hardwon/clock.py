@@ -7,6 +7,7 @@ from time import gmtime, strftime, time
 
 now = time
 DUPLICATE_SECONDS = 2.0  # two hooks report the same event within this time, even on a busy machine
+# Base 32 after Crockford: each character has five bits, and none is easily taken for another.
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -17,7 +18,9 @@ def format_iso(at: float) -> str:
 
 def create_ulid(at: float) -> str:
     """Return a ULID: 26 characters that sort by time and do not collide."""
-    number = (int(at * 1000) << 80) | int.from_bytes(urandom(10), "big")
+    milliseconds = int(at * 1000)
+    number = (milliseconds << 80) | int.from_bytes(urandom(10), "big")
+    # Five bits a character, the highest first, so that the texts sort as the numbers do.
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 

@@ -28,9 +28,9 @@ try:
     host, event, home = sys.argv[1:4]
     payload, event_id = sys.stdin.buffer.read(), posix.urandom(16).hex()
     off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
-    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # run by an agent in its shell
+    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # run by an agent in its shell: no person
     answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, event_id, payload)
-    if answer is None:
+    if answer is None:  # no worker, or a pause, maybe of another project only
         sys.path.append(__file__.rsplit("/", 2)[0])
         from hardwon.fallback import answering
 

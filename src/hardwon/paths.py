@@ -35,6 +35,7 @@ def has_database(home: str) -> bool:
 
 
 def is_inside(folder: str, path: str) -> bool:
+    """Return whether a path is below a folder, by their names alone: neither needs to exist."""
     return path.startswith(folder + os.sep)
 
 
@@ -104,7 +105,8 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
     path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             # Without this a power cut could leave an empty file under the final name.
@@ -118,14 +120,18 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
 def to_safe_name(text: str) -> str:
     """Return the text if it is a safe file name, else its hash, so that an id from outside cannot name a path."""
-    if 0 < len(text) <= 80 and text.replace("-", "").replace("_", "").isalnum() and text.isascii():
+    without_dashes = text.replace("-", "").replace("_", "")
+    if len(text) <= 80 and text.isascii() and without_dashes.isalnum():
         return text
-    from hashlib import sha256
+    from hashlib import sha256  # most ids are safe, and hooks need no hash for them
 
     return "h" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def build_draft_name(project: str, session: str) -> str:
     """Return the name of a draft's file without its extension: the project's folder, then the session."""
+    session_name = to_safe_name(session or "session")
     folder = os.path.basename(project.rstrip(os.sep))[:40]
-    return "-".join(filter(None, (folder and to_safe_name(folder), to_safe_name(session or "session"))))
+    if not folder:
+        return session_name
+    return f"{to_safe_name(folder)}-{session_name}"

@@ -12,7 +12,6 @@ from hardwon.projects import is_in_scope, list_equivalent_folders
 
 EVERYWHERE = "*"
 _LATEST_END = 253_402_300_799.0  # the end of the year 9999
-_NAN = float("nan")
 _MAX_FILE_CHARS = 1_000_000
 
 
@@ -30,6 +29,7 @@ def find_pause_faults(home: str) -> list[str]:
 
 
 def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
+    """Return the pauses and the faults of the file; both are empty if there is no file."""
     path = os.path.join(home, paths.PAUSES)
     try:
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
@@ -45,9 +45,10 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
         try:
             end = float(until)
         except ValueError:
-            end = _NAN
+            end = -1.0
         if end > _LATEST_END:
             end = 0.0  # too late for a date: treat it as until lifted
+        # A person may write `nan`, which is not at or above 0 either.
         if end >= 0 and where:
             pauses.append((end, where))
         elif line.strip():
@@ -56,16 +57,17 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
 
 
 def list_active_pauses(home: str, now: float) -> list[tuple[float, str]]:
+    """Return the end (0: until lifted) and the project, or EVERYWHERE, of each pause that holds now."""
     return [(until, where) for until, where in _read_pauses(home) if until == 0 or until > now]
 
 
 def is_paused(home: str, cwd: str, now: float) -> bool:
     """Return whether hardwon is paused in this folder."""
-    current = list_active_pauses(home, now)
-    if not current:
-        return False
-    is_everywhere = any(where == EVERYWHERE for _, where in current)
-    return is_everywhere or any(is_in_scope(where, list_equivalent_folders(cwd)) for _, where in current)
+    paused_places = [where for _, where in list_active_pauses(home, now)]
+    if not paused_places or EVERYWHERE in paused_places:
+        return bool(paused_places)  # most calls end here, without reading git's files
+    folders = list_equivalent_folders(cwd)
+    return any(is_in_scope(project, folders) for project in paused_places)
 
 
 def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
@@ -89,7 +91,10 @@ def add_pause(home: str, until: float, where: str, now: float) -> None:
 def remove_ended_pauses(home: str, now: float) -> None:
     """Remove ended pauses. While the file exists, every hook has to read it first."""
     current = list_active_pauses(home, now)
-    if current != _read_pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSES))):
+    has_ended_ones = current != _read_pauses(home)
+    # A file in which no line is a pause goes as well.
+    is_useless = not current and os.path.exists(os.path.join(home, paths.PAUSES))
+    if has_ended_ones or is_useless:
         write_pauses(home, current)
 
 
@@ -100,5 +105,6 @@ def describe_pauses(home: str, now: float) -> list[str]:
     lines = []
     for until, where in list_active_pauses(home, now):
         location = "everywhere" if where == EVERYWHERE else f"in {where}"
-        lines.append(f"paused {location} " + (f"until {clock.format_iso(until)}" if until else "until lifted"))
+        end = clock.format_iso(until) if until else "lifted"
+        lines.append(f"paused {location} until {end}")
     return lines

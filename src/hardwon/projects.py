@@ -54,22 +54,28 @@ def list_equivalent_folders(folder: str) -> list[str]:
 
 
 def _find_main_worktree(top: str) -> str:
-    """Return the main repository for the top folder of a linked worktree, else an empty string."""
+    """Return the main repository for the top folder of a linked worktree, else an empty string.
+
+    In a linked worktree `.git` is a file that names a folder of the main repository, which has a file `commondir`. A
+    submodule's `.git` is such a file as well, but its folder has no `commondir`.
+    """
     try:
-        with open(
-            os.path.join(top, ".git"), encoding="utf-8", errors="surrogateescape", opener=open_plain_file
-        ) as file:
-            git_text = file.read(4096)
+        git_text = _read_git_file(os.path.join(top, ".git"))
         if not git_text.startswith("gitdir:"):
             return ""
-        git_folder = os.path.join(top, git_text[len("gitdir:") :].strip())
-        with open(
-            os.path.join(git_folder, "commondir"), encoding="utf-8", errors="surrogateescape", opener=open_plain_file
-        ) as file:
-            common_folder = os.path.realpath(os.path.join(git_folder, file.read(4096).strip()))
+        git_folder = os.path.join(top, git_text.removeprefix("gitdir:").strip())
+        common_folder = _read_git_file(os.path.join(git_folder, "commondir")).strip()
     except OSError:
         return ""
-    return os.path.dirname(common_folder) if os.path.basename(common_folder) == ".git" else common_folder
+    common_folder = os.path.realpath(os.path.join(git_folder, common_folder))
+    if os.path.basename(common_folder) == ".git":
+        return os.path.dirname(common_folder)
+    return common_folder  # a bare repository has no folder around it
+
+
+def _read_git_file(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", opener=open_plain_file) as file:
+        return file.read(4096)
 
 
 def find_sessions_folder(cwd: str) -> str:
@@ -77,18 +83,24 @@ def find_sessions_folder(cwd: str) -> str:
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return ""
     top = find_git_root(os.path.realpath(cwd))
+    # A home that is itself a repository is no project to put handoffs into.
     if not os.path.lexists(os.path.join(top, ".git")) or top == os.path.realpath(os.path.expanduser("~")):
         return ""
-    folder = existing = os.path.join(top, SESSIONS_FOLDER)
+    folder = os.path.join(top, SESSIONS_FOLDER)
+    existing = folder
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
     real_path = os.path.realpath(existing)
-    is_usable = os.path.isdir(real_path) and find_git_root(real_path) == top and os.access(real_path, os.W_OK | os.X_OK)
-    return folder if is_usable and _can_hold_drafts(top) else ""
+    is_writable = os.path.isdir(real_path) and os.access(real_path, os.W_OK | os.X_OK)
+    # `docs` may be a link or a submodule: what is written there would not be in this repository.
+    is_in_repository = find_git_root(real_path) == top
+    if is_writable and is_in_repository and _can_hold_drafts(top):
+        return folder
+    return ""
 
 
 def _can_hold_drafts(top: str) -> bool:
-    """Whether the repository's own settings let drafts be put there; ones that cannot be read do not."""
+    """Return whether the repository's own settings let drafts be put there; ones that cannot be read do not."""
     import json  # no hook comes here
 
     try:
@@ -104,31 +116,35 @@ def _can_hold_drafts(top: str) -> bool:
 
 def read_remote_url(project_path: str) -> str:
     """Return the remote URL of a repository, origin first and without credentials, or an empty string."""
-    folder = os.path.join(project_path, ".git")
+    git_folder = os.path.join(project_path, ".git")
+    if not os.path.isdir(git_folder):
+        git_folder = project_path  # a bare repository
     try:
-        config_path = os.path.join(folder if os.path.isdir(folder) else project_path, "config")
-        with open(config_path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
+        with open(
+            os.path.join(git_folder, "config"), encoding="utf-8", errors="replace", opener=open_plain_file
+        ) as file:
             lines = file.read(100_000).splitlines()
     except OSError:
         return ""
     section = ""
     urls = dict[str, str]()
-    for line in lines:
-        word = line.strip()
-        if word.startswith("["):
-            section = word
-        elif section.startswith("[remote ") and word.replace(" ", "").startswith("url="):
-            urls.setdefault(section, word.partition("=")[2].strip())
-    return strip_credentials(urls.get('[remote "origin"]') or next(iter(urls.values()), ""))
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            section = line
+        elif section.startswith("[remote ") and line.replace(" ", "").startswith("url="):
+            urls.setdefault(section, line.partition("=")[2].strip())
+    first_url = next(iter(urls.values()), "")
+    return strip_credentials(urls.get('[remote "origin"]') or first_url)
 
 
 def strip_credentials(remote: str) -> str:
-    # `git@host:path` has a user but no password.
+    """Return a remote URL without user and password."""
     scheme, separator, rest = remote.partition("://")
     if not separator:
-        return remote
+        return remote  # `git@host:path` has a user but no password
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+    _, _, host = authority.rpartition("@")
+    return f"{scheme}://{host}{slash}{path}"
 
 
 def is_below(cwd: str, folders: Sequence[str]) -> bool:
@@ -151,12 +167,13 @@ def has_denied_path(
     """Return whether a call names a denied path in its arguments or its command. Links are resolved."""
     expanded_paths = [os.path.expanduser(path) for path in denied_paths]
     real_paths = [os.path.realpath(path) if path.startswith("/") else path for path in expanded_paths]
-    # The argument names of MCP tools are unknown, so any line of their content may be a path.
-    texts = [*paths, *(content.split("\n") if tool.startswith("mcp__") else ())]
-    words = [word for word in {*texts, *_split_path_words(command)} if word]
+    words = {*paths, *_split_path_words(command)}
+    if tool.startswith("mcp__"):
+        # The argument names of MCP tools are unknown, so any line of their content may be a path.
+        words.update(content.split("\n"))
+    words.discard("")
     # Resolving links is far slower than comparing and is limited to _MAX_LINKS words: take those with a slash first.
-    words.sort(key=lambda word: "/" not in word)
-    for index, word in enumerate(words):
+    for index, word in enumerate(sorted(words, key=lambda word: "/" not in word)):
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
         if any(_is_denied(path, denied_path) for denied_path in expanded_paths):
             return True
@@ -169,7 +186,7 @@ def has_denied_path(
 
 
 def _split_path_words(command: str) -> set[str]:
-    """Return the words of a command that may be paths."""
+    """Return the words of a command that may be paths, without regard to quotes, which may hide one."""
     for separator in _SEPARATORS:
         command = command.replace(separator, " ")
     return {word.replace("$HOME", "~", 1) for word in command.split()}

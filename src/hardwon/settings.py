@@ -113,7 +113,7 @@ def get_config_path(home: str) -> str:
 
 
 def read_config(home: str) -> dict[str, Any]:
-    """Return the contents of config.json, or an empty dict if the file is missing."""
+    """Return the contents of config.json, an empty dict if the file is missing; UserError if it is broken."""
     path = get_config_path(home)
     try:
         with open(path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
@@ -130,44 +130,59 @@ def read_config(home: str) -> dict[str, Any]:
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         column = getattr(error, "colno", 1)
-        say = f"{path} line {line}, column {column}: {str(error).split(':')[0].lower()}"
-        raise UserError(say, f"edit {path}; until then the previous settings stay in force") from None
+        reason = str(error).partition(":")[0].lower()  # the rest repeats the place
+        message = f"{path} line {line}, column {column}: {reason}"
+        raise UserError(message, f"edit {path}; until then the previous settings stay in force") from None
     if not isinstance(config, dict):
         raise UserError(f"{path} holds {type(config).__name__}, not an object", 'write {"showDeliveries": true}')
     return config
 
 
 def find_fault(setting: Setting, value: object) -> str | None:
-    """Return why this value is invalid for the setting, or None."""
-    expected_type = type(setting.default)
-    is_number = expected_type in (int, float)
-    if is_number and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return f"{setting.name} is {value!r}, expected a number such as {setting.default}"
-    if is_number and not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # type: ignore[operator]
-        return f"{setting.name} is {_format_value(value)}, expected a number such as {setting.default}"
-    if expected_type is int and value != int(value):  # type: ignore[call-overload]
-        return f"{setting.name} is {value!r}, expected a whole number such as {setting.default}"
-    items = value if isinstance(value, list) else ()
-    if not is_number and not (isinstance(value, expected_type) and all(isinstance(item, str) for item in items)):
-        example = "true or false" if expected_type is bool else f"something like {json.dumps(setting.default)}"
+    """Return why this value is invalid for the setting; None if it is valid."""
+    if isinstance(setting.default, int | float) and not isinstance(setting.default, bool):
+        return _find_number_fault(setting, value)
+    if not isinstance(value, type(setting.default)) or not _has_only_texts(value):
+        example = f"something like {json.dumps(setting.default)}"
+        if isinstance(setting.default, bool):
+            example = "true or false"
         return f"{setting.name} is {value!r}, expected {example}"
     if setting.choices and value not in setting.choices:
         return f"{setting.name} is {value!r}, expected one of {', '.join(setting.choices)}"
-    if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
+    if value and isinstance(value, str):
+        return _find_secret_fault(setting.name, value)
+    return None
+
+
+def _has_only_texts(value: object) -> bool:
+    """Return whether a value is no list, or one of texts."""
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
+def _find_number_fault(setting: Setting, value: object) -> str | None:
+    """Return why this value is invalid for a setting that is a number; None if it is valid."""
+    # To Python a bool is a number, to a person `true` is none.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"{setting.name} is {value!r}, expected a number such as {setting.default}"
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:
+        shown_value = repr(value)
+        if len(shown_value) > 40:
+            shown_value = f"{shown_value[:20]}… ({len(shown_value)} characters)"
+        return f"{setting.name} is {shown_value}, expected a number such as {setting.default}"
+    if isinstance(setting.default, int) and value != int(value):
+        return f"{setting.name} is {value!r}, expected a whole number such as {setting.default}"
+    if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:
         return f"{setting.name} is {value!r}, expected {setting.least:g} to {setting.most:g}"
-    return _find_secret_fault(setting.name, value) if value and isinstance(value, str) else None
-
-
-def _format_value(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:20]}… ({len(text)} characters)"
+    return None
 
 
 def _find_secret_fault(name: str, value: str) -> str | None:
-    """Return what is wrong with a value that may contain a key, without repeating it."""
-    if name == _KEY_SETTING and not (value.isascii() and value.isidentifier() and redact_text(value) == value):
+    """Return what is wrong with a value that may contain a key, without repeating it; None if it has no key."""
+    is_variable_name = value.isascii() and value.isidentifier() and redact_text(value) == value
+    if name == _KEY_SETTING and not is_variable_name:
         return f"{name} is not a variable name such as MY_KEY; the key itself is never stored here"
-    if name == _URL_SETTING and ("@" in value.replace("/@", "/") or "?" in value or "#" in value):
+    has_user = "@" in value.replace("/@", "/")  # behind a slash it begins a folder's name
+    if name == _URL_SETTING and (has_user or "?" in value or "#" in value):
         return f"{name} holds a password, a query or a fragment; the key belongs in a variable"
     return None
 
@@ -177,9 +192,9 @@ def find_faults(config: Mapping[str, Any]) -> list[str]:
     faults = []
     for setting in SETTINGS:
         value = get_configured_value(config, setting.name)
-        fault = None if value is None else find_fault(setting, value)
-        if fault:
-            faults.append(f"{fault}; until then nothing is spent" if _is_cap(setting) else fault)
+        if value is not None and (fault := find_fault(setting, value)):
+            consequence = "; until then nothing is spent" if _is_cap(setting) else ""
+            faults.append(fault + consequence)
     return faults
 
 
@@ -188,14 +203,13 @@ def _is_cap(setting: Setting) -> bool:
 
 
 def find_unknown_keys(config: Mapping[str, Any]) -> list[str]:
-    """Return the keys that are not settings."""
+    """Return the keys that are not settings; a group that is no object is reported as `group.`."""
     groups = {name.partition(".")[0] for name in SETTINGS_BY_NAME if "." in name}
-    unknown_keys = [name for name in config if name not in SETTINGS_BY_NAME and name not in groups]
+    keys = [name for name in config if name not in groups]
     for group in groups.intersection(config):
-        inner = config[group]
-        names = inner if isinstance(inner, dict) else [""]
-        unknown_keys += [f"{group}.{name}" for name in names if f"{group}.{name}" not in SETTINGS_BY_NAME]
-    return unknown_keys
+        names = config[group] if isinstance(config[group], dict) else [""]
+        keys += [f"{group}.{name}" for name in names]
+    return [key for key in keys if key not in SETTINGS_BY_NAME]
 
 
 def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
@@ -206,12 +220,11 @@ def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
     """
     group, _, inner = name.rpartition(".")
     holder = config.get(group) if group else config
-    value = None
-    if isinstance(holder, dict):
-        value = holder.get(inner)
-    elif holder is not None:
-        value = [holder]
-    return config.get(name) if value is None else value
+    if holder is not None and not isinstance(holder, dict):
+        return [holder]
+    if holder and holder.get(inner) is not None:
+        return holder[inner]
+    return config.get(name)
 
 
 def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,8 +237,10 @@ def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for setting in SETTINGS:
         value = get_configured_value(config, setting.name)
-        is_verbatim = setting.name in (_KEY_SETTING, _URL_SETTING) and isinstance(value, str)
-        values[setting.name] = value if is_verbatim else resolve_with_origin(config, setting)[0]
+        is_returned_as_is = setting.name in (_KEY_SETTING, _URL_SETTING) and isinstance(value, str)
+        if not is_returned_as_is:
+            value, _ = resolve_with_origin(config, setting)
+        values[setting.name] = value
     return values
 
 
@@ -235,13 +250,15 @@ def load_settings(home: str) -> dict[str, Any]:
 
 
 def resolve_with_origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
-    """Return the value of a setting and its origin."""
+    """Return the value of a setting, and its origin: config.json, or `default`, with the fault if there is one."""
     value = get_configured_value(config, setting.name)
     if value is None:
         return setting.default, "default"
-    # A mistake in a cap must not cost money, and one elsewhere must not stop the work.
-    if fault := find_fault(setting, value):
-        return (0, f"none: {fault}") if _is_cap(setting) else (setting.default, f"default: {fault}")
+    fault = find_fault(setting, value)
+    if fault and _is_cap(setting):
+        return 0, f"none: {fault}"  # a mistake in a cap must not cost money
+    if fault:
+        return setting.default, f"default: {fault}"  # and one elsewhere must not stop the work
     return value, paths.CONFIG
 
 

@@ -69,22 +69,30 @@ def frozen(cls: type[T]) -> type[T]:
             and names.isdisjoint(positional_names)
         )
         if not is_complete:
-            bad_names = names - template.keys() | names & set(positional_names)
-            bad_names |= {name for name in required if name not in positional_names and name not in kwargs}
-            described = sorted(bad_names) or [f"{len(args)} positional values"]
+            unknown = names - template.keys()
+            doubled = names & set(positional_names)
+            missing = required_names[min(len(args), len(fields))] - names
+            described = sorted(unknown | doubled | missing) or [f"{len(args)} positional values"]
             raise TypeError(f"{cls.__name__}: {', '.join(described)} missing, given twice, or not a field")
         self.__dict__.update(field_values)
 
     def refuse_change(self: object, name: str, value: object = None) -> None:
         raise AttributeError(f"{cls.__name__}.{name} is frozen")
 
+    def is_equal(self: object, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented
+
+    def describe(self: object) -> str:
+        values = [f"{name}={value!r}" for name, value in self.__dict__.items()]
+        return f"{cls.__name__}({', '.join(values)})"
+
     members: dict[str, object] = {
         "__init__": init,
         "__setattr__": refuse_change,
         "__delattr__": refuse_change,
-        "__eq__": lambda self, other: self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented,
+        "__eq__": is_equal,
         "__hash__": lambda self: hash(tuple(self.__dict__.values())),
-        "__repr__": lambda self: f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in self.__dict__.items())})",
+        "__repr__": describe,
         "__match_args__": fields,
     }
     for name, member in members.items():

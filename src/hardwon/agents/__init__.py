@@ -89,7 +89,9 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a payload has {len(payload):,} bytes, more than {MAX_PAYLOAD_BYTES:,}")
     event = load_agent(agent).parse_payload(kind, payload)
-    return None if event is None else bound_event(event)
+    if event is None:
+        return None
+    return bound_event(event)
 
 
 def write_reply(event: Event, reply: HookReply) -> bytes:
@@ -137,13 +139,14 @@ def shorten_path(path: str, folder: str = "/") -> str:
 
 
 def _is_short(path: str) -> bool:
+    """Return whether a path has fewer bytes than PATH_MAX; a character has at most four, so most need no counting."""
     return len(path) < PATH_MAX // 4 or len(path.encode("utf-8", "replace")) < PATH_MAX
 
 
 def _shorten_id(text: str) -> str:
+    """Return an id that is not too long as it is, else its beginning and its hash, which keeps two of them apart."""
     if len(text) <= MAX_ID_LENGTH:
         return text
     from hashlib import sha256
 
-    # The hash keeps two long ids apart.
     return f"{text[:100]}…{sha256(text.encode('utf-8', 'replace')).hexdigest()}"

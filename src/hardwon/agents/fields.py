@@ -10,6 +10,7 @@ from hardwon.types import Event
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Wire = dict[str, Any]  # an object as it came from another program
@@ -55,12 +56,16 @@ def build_event(agent: str, kind: str, wire: Wire) -> Event:
         session=get_text(wire, "session_id"),
         cwd=get_path_text(wire, "cwd"),
         agent=get_text(wire, "agent_id"),
-        source="startup" if source == "new" else source,
+        source="startup" if source == "new" else source,  # Grok's and Copilot CLI's word for it
         prompt=get_text(wire, "prompt"),
         prompt_name=get_text(wire, "prompt_id"),
         transcript=get_text(wire, "transcript_path"),
         message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
+
+
+# The next functions return a field if it has the type that was asked for, else an empty value of that type: what
+# another program sent may be anything.
 
 
 def get_text(wire: object, key: str) -> str:
@@ -69,6 +74,7 @@ def get_text(wire: object, key: str) -> str:
 
 
 def get_first_text(wire: object, *keys: str) -> str:
+    """Return the first of these fields that has a text; empty if none has."""
     if isinstance(wire, dict):
         for key in keys:
             value = wire.get(key)
@@ -88,10 +94,13 @@ def get_list(wire: object, key: str) -> list[Any]:
 
 
 def get_number(wire: Wire, key: str) -> float | None:
+    """Return a number; None if the field has none."""
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if -_MAX_NUMBER <= value <= _MAX_NUMBER else None  # NaN is not within the range either
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # this leaves out NaN, too
+        return None
+    return float(value)
 
 
 def get_path_text(wire: object, key: str) -> str:
@@ -101,7 +110,9 @@ def get_path_text(wire: object, key: str) -> str:
 
 def resolve_call_cwd(folder: str, cwd: str) -> str:
     """Return where a call happens: a shell call may name a folder of its own."""
-    return normpath(join(cwd, folder)) if folder and cwd else cwd
+    if not folder or not cwd:
+        return cwd
+    return normpath(join(cwd, folder))
 
 
 def get_tool_path(tool_input: Wire) -> str:
@@ -126,7 +137,21 @@ def get_tool_content(tool: str, tool_input: Wire) -> str:
 def _list_parameter_names(tool_input: Wire) -> list[str]:
     """Return a line with the names of a call's parameters, since a call may fail for a name and not for its value."""
     names = [name for name in tool_input if name.isidentifier() and len(name) <= _MAX_NAME_LENGTH]
-    return [f"{PARAMETERS_MARK} {' '.join(names)}"] if names else []
+    if not names:
+        return []
+    return [f"{PARAMETERS_MARK} {' '.join(names)}"]
+
+
+def rename_edits(edits: list[Any], normalize_call: Callable[[str, Wire], tuple[str, Wire]]) -> list[Any]:
+    """Return the edits of a call that makes several, each with the argument names of one that makes a single edit."""
+    renamed_edits = []
+    for edit in edits:
+        if isinstance(edit, dict):
+            _, renamed_edit = normalize_call("edit", edit)
+            renamed_edits.append(renamed_edit)
+        else:
+            renamed_edits.append(edit)
+    return renamed_edits
 
 
 def get_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
@@ -137,12 +162,15 @@ def get_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
 
 
 def collect_strings(value: object, depth: int = 0) -> list[str]:
+    """Return all texts in a JSON value, without the keys of its objects."""
     if isinstance(value, str):
         return [value]
     if depth > _MAX_DEPTH or not isinstance(value, dict | list):
         return []
-    inner = value.values() if isinstance(value, dict) else value
-    return [text for item in inner for text in collect_strings(item, depth + 1)]
+    texts: list[str] = []
+    for item in value.values() if isinstance(value, dict) else value:
+        texts += collect_strings(item, depth + 1)
+    return texts
 
 
 def read_tail_lines(path: str, max_bytes: int) -> list[bytes]:

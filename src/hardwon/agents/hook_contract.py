@@ -121,7 +121,7 @@ def render_blocked_prompt(reason: str) -> dict[str, object]:
     return {"decision": "block", "reason": reason}  # shown to the person; the model never sees the prompt
 
 
-def _read_response(event: Event, wire: Wire) -> tuple[object, bool]:
+def _read_claude_code_result(event: Event, wire: Wire) -> tuple[object, bool]:
     """Return a call's result and whether it failed, as Claude Code reports it."""
     if event.kind == "PostToolUseFailure":
         return wire.get("error"), True
@@ -141,7 +141,7 @@ class HookContract:
     denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
     context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)
     has_transcript: bool = True  # whether `transcript_path` is a file that hardwon reads
-    read_result: Callable[[Event, Wire], tuple[object, bool]] = _read_response
+    read_result: Callable[[Event, Wire], tuple[object, bool]] = _read_claude_code_result
     find_call_id: Callable[[Event], str] | None = None  # for agents that give a call no id
     render_denial: Callable[[str, str], dict[str, object]] = render_nested_denial
     render_context: Callable[[str, str], dict[str, object]] = render_nested_context
@@ -155,11 +155,18 @@ class HookContract:
         return self.parse_wire(kind, load_payload(payload))
 
     def parse_wire(self, kind: str, wire: Wire) -> Event | None:
+        """Return the event of a payload; None if it is of no interest, or another agent's.
+
+        `kind` is the event that the hook was installed for, by our name. What the payload says comes first.
+        """
         if is_foreign(wire, self.name):
             return None
         wire = {**wire, **self._find_fields(wire)}
         if native_name := get_text(wire, "hook_event_name"):
-            kind = next((event for event, name in self.events.items() if name == native_name), "")
+            kind = ""  # an event that we do not know, unless it is found
+            for event_name, name in self.events.items():
+                if name == native_name:
+                    kind = event_name
         if kind not in self.events:
             return None
         if kind in self.ignored:
@@ -169,9 +176,12 @@ class HookContract:
         event = build_event(self.name, kind, wire)
         if not self.has_transcript:
             event = replace(event, transcript="")
-        return self._add_call_fields(event, wire) if kind in CALL_EVENTS else event
+        if kind in CALL_EVENTS:
+            return self._add_call_fields(event, wire)
+        return event
 
     def _find_fields(self, wire: Wire) -> Wire:
+        """Return the fields that this agent has elsewhere, by Claude Code's names of them."""
         values = {}
         for field, paths in self.fields.items():
             for path in paths:
@@ -182,6 +192,7 @@ class HookContract:
         return values
 
     def _add_call_fields(self, event: Event, wire: Wire) -> Event | None:
+        """Return the event of a call with its input and how it ended; None if it is not to be stored."""
         tool, tool_input = self.normalize_call(get_text(wire, "tool_name"), get_object(wire, "tool_input"))
         command, path, content = get_call_fields(tool, tool_input)
         event = replace(
@@ -200,7 +211,8 @@ class HookContract:
         if event.kind == "PreToolUse":
             return event
         response, failed = self.read_result(event, wire)
-        # Without an id the same call would be stored again from the transcript.
+        # The transcript does not have the call yet. It will, at the end of the turn, and without an id the same call
+        # would be stored twice.
         if self.find_call_id and event.transcript and not event.tool_use_id:
             return None
         # A denial of ours was stored when it was made, and some agents report it as the call's result.
@@ -215,6 +227,7 @@ class HookContract:
         return self.tool_names.get(name, name), renamed
 
     def render_reply(self, event: Event, reply: HookReply) -> bytes:
+        """Return what the hook prints: a denial, or else a note, as far as this agent takes one for the event."""
         answer: dict[str, object] = {}
         # A failure that the agent reports as a plain result is answered under the name it sent.
         kind = event.kind if event.kind in self.events else "PostToolUse"
@@ -234,10 +247,12 @@ class HookContract:
 def _get_value_at(wire: object, path: str) -> object:
     """Return the value at a path such as `tool_call.name` or `workspaceRoots.0`; None where there is none."""
     for key in path.split("."):
-        if isinstance(wire, list):
-            wire = wire[int(key)] if key.isdecimal() and int(key) < len(wire) else None
+        if isinstance(wire, dict):
+            wire = wire.get(key)
+        elif isinstance(wire, list) and key.isdecimal() and int(key) < len(wire):
+            wire = wire[int(key)]
         else:
-            wire = wire.get(key) if isinstance(wire, dict) else None
+            return None
     return wire
 
 
@@ -249,9 +264,10 @@ def find_open_call(event: Event, read_line: Callable[[Wire], list[tuple[str, tup
     """
     ended_ids = set()
     lines = read_tail_lines(event.transcript, _TAIL_BYTES) if event.transcript else []
+    # Backwards, so that a call's end is met before its beginning.
     for line in reversed(lines):
         if b'"tool' not in line:
-            continue
+            continue  # cheaper than parsing it
         try:
             wire = loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):

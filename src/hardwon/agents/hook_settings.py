@@ -113,10 +113,13 @@ class HookSettings:
 
     @property
     def files(self) -> Sequence[HookSettings]:
-        return [
-            replace(self, file_name=name, event_files={}, timeouts={event: self.timeouts[event]})
-            for event, name in self.event_files.items()
-        ] or [self]
+        """Return these settings once for each file that hooks stand in: for most agents there is one file."""
+        if not self.event_files:
+            return [self]
+        files = []
+        for event, name in self.event_files.items():
+            files.append(replace(self, file_name=name, event_files={}, timeouts={event: self.timeouts[event]}))
+        return files
 
     def get_folder(self) -> str:
         if self.folder_finder:
@@ -139,13 +142,10 @@ class HookSettings:
             return self.hook_format.add_hooks(text, commands), []
         created_paths: CreatedPaths = []
         for event, seconds in self.timeouts.items():
-            hook = {
-                "type": "command",
-                "command": commands[event],
-                **({"timeout": seconds * self.timeout_unit} if self.has_timeouts else {}),
-                **self.hook_fields,
-                **self.event_fields.get(event, {}),
-            }
+            hook: dict[str, Any] = {"type": "command", "command": commands[event]}
+            if self.has_timeouts:
+                hook["timeout"] = seconds * self.timeout_unit
+            hook |= {**self.hook_fields, **self.event_fields.get(event, {})}
             entry = {"hooks": [hook]} if self.has_nested_hooks else hook
             path = [*self.hooks_path, self.event_names.get(event, event)]
             text, new_paths = append_value(text, path, entry)
@@ -153,6 +153,7 @@ class HookSettings:
         return text, created_paths
 
     def build_shell_line(self, command: str) -> str:
+        """Return the command as it stands in the settings; without its errors where the agent shows them."""
         if not self.is_stderr_shown:
             return command
         return f"{command.removesuffix(_COMMAND_SUFFIX)} 2>/dev/null{_COMMAND_SUFFIX}"
@@ -178,27 +179,34 @@ class HookSettings:
         hooks = get_value(text, self.hooks_path)
         commands_by_event: dict[str, list[str]] = {}
         for event in hooks if isinstance(hooks, dict) else ():
-            commands = [command for entry in get_list(hooks, event) for command in self._list_commands(entry)]
-            if own_commands := [command for command in commands if is_hardwon_hook(command)]:
-                commands_by_event[event] = own_commands
+            commands: list[str] = []
+            for entry in get_list(hooks, event):
+                commands += filter(is_hardwon_hook, self._list_commands(entry))
+            if commands:
+                commands_by_event[event] = commands
         return commands_by_event
 
     def _list_commands(self, entry: object) -> list[str]:
+        """Return the commands of one entry below an event."""
         hooks = get_list(entry, "hooks") if self.has_nested_hooks else [entry]
         return [get_text(hook, "command") for hook in hooks]
 
     def runs_hooks(self, path: str, text: str) -> bool:
         """Return whether the agent runs our hooks, by the settings file at this path."""
-        return self.run_checker(path, text) if self.run_checker else bool(self.find_hooks(text))
+        if self.run_checker:
+            return self.run_checker(path, text)
+        return bool(self.find_hooks(text))
 
     def find_plugin(self) -> str:
         """Return the path that shows the agent has hardwon's plugin; empty if it has not."""
         return self.plugin_finder() if self.plugin_finder else ""
 
     def check_trust(self, text: str) -> TrustFinding | None:
+        """Return whether the agent trusts the hooks in these settings; None if there is nothing to say about that."""
         return self.trust_checker(text) if self.trust_checker else None
 
     def get_mcp_path(self) -> str:
+        """Return the file of the MCP servers; UserError if hardwon cannot register its own."""
         if self.mcp_path_finder:
             return self.mcp_path_finder()
         if not self.server_file_name:
@@ -235,13 +243,13 @@ def load_settings(agent: str) -> HookSettings:
 
 
 def read_install_ledger(home: str) -> dict[str, Any]:
-    """Return hardwon's changes by settings file, so that they can be undone."""
+    """Return hardwon's changes by settings file, so that they can be undone; none if the ledger is missing."""
     try:
         with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
             ledger = json.load(file)
-        return ledger if isinstance(ledger, dict) else {}
     except (OSError, ValueError):
         return {}
+    return ledger if isinstance(ledger, dict) else {}
 
 
 def list_hook_files(agent: str, *, project: str = "") -> list[str]:
@@ -277,6 +285,7 @@ def write_discovery_files(home: str) -> None:
 
 
 def _runs_hooks(name: str, path: str) -> bool:
+    """Return whether an agent runs our hooks by this file; one that cannot be read has none."""
     try:
         with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
             text = file.read()
@@ -286,11 +295,12 @@ def _runs_hooks(name: str, path: str) -> bool:
 
 
 def _write_if_changed(path: str, lines: list[str]) -> None:
+    """Write a file in the home, unless it has these lines already."""
     content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             if file.read() == content:
-                return
+                return  # a file that stays as it is need not be written at every start
     except OSError:
         pass
     paths.write_private(path, content)

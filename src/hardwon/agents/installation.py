@@ -102,6 +102,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
     changes: dict[str, SettingsChange] = {}
 
     def open_change(path: str) -> SettingsChange:
+        """Return the change of a file, the same one whenever it is asked for."""
         # Links are followed, so that a settings file kept elsewhere stays a link.
         path = os.path.realpath(path)
         # The MCP server and the trust may be in the file that has the hooks, or in another one.
@@ -131,6 +132,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
 
 
 def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_command: Callable[[str], str]) -> None:
+    """Put today's hooks into the change, in place of those of any version that are there."""
     current_text = change.old_text if os.path.exists(change.path) else agent_settings.empty_settings
     stripped_text = agent_settings.remove_hooks(current_text, change.created_paths.get("made", []))
     change.new_text, created_paths = agent_settings.add_hooks(stripped_text, build_command)
@@ -143,6 +145,7 @@ def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_comma
 
 
 def _read_current(agent: str, path: str, ledger: dict[str, Any]) -> SettingsChange:
+    """Return a change of this file that changes nothing yet, with what the ledger says of it."""
     text = read_text_file(path)
     entry = ledger.get(path, {})
     created_paths = {name: entry[name] for name in ("made", "mcp", "trust") if name in entry}
@@ -158,6 +161,7 @@ def _say_the_same(text: str, other_text: str) -> bool:
 
 
 def _sort_hooks(text: str) -> dict[str, Any]:
+    """Return settings with the hooks of each event in an order that does not depend on the file."""
     settings: dict[str, Any] = get_value(text) or {}
     hooks = {}
     for event, entries in settings.get("hooks", {}).items():
@@ -223,6 +227,7 @@ def write_removal(home: str, change: SettingsChange) -> None:
 
 
 def _replace_text(change: SettingsChange, mode: int) -> None:
+    """Write the new text; UserError if somebody changed the file meanwhile."""
     # A person may edit the file while the question is on the screen; their change must not be lost.
     if read_text_file(change.path) != change.old_text:
         raise UserError(f"{change.path} changed while you were looking at it", "run the command again")
@@ -236,6 +241,7 @@ def _save_ledger(home: str, ledger: dict[str, Any]) -> None:
 
 @contextmanager
 def _report_edit_errors(path: str, retry_command: str) -> Iterator[None]:
+    """Turn the error of an edit into one that names the file and the command to run again."""
     try:
         yield
     except SettingsError as error:
@@ -263,10 +269,11 @@ def read_version(program: str) -> str:
 
 
 def find_upgrade_hint(agent_settings: HookSettings, version: str) -> str:
-    """Return what to do about an agent that is older than its hooks need; empty if it is not."""
-    if not version or tuple(map(int, version.split("."))) >= agent_settings.minimum_version:
+    """Return what to do about an agent that is older than its hooks need; empty if it is not, or does not say."""
+    minimum_version = agent_settings.minimum_version
+    if not version or tuple(map(int, version.split("."))) >= minimum_version:
         return ""
-    return f"hooks are known to work from {'.'.join(map(str, agent_settings.minimum_version))} on: upgrade it"
+    return f"hooks are known to work from {'.'.join(map(str, minimum_version))} on: upgrade it"
 
 
 def find_path_fix() -> str:
@@ -279,6 +286,7 @@ def find_path_fix() -> str:
 
 
 def check_agents(home: str) -> Iterator[Check]:
+    """Check every agent that is installed or set up, and whether they can call hardwon by name."""
     if fix := find_path_fix():
         yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
     agent_checks = [check for name in AGENT_NAMES for check in _check_agent(home, name)]
@@ -325,6 +333,7 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
         return
     if trust := agent_settings.check_trust(texts[0]):
         yield Check("trust", *trust)
+    # Run the hook of PreToolUse, for which the agent waits at every call.
     for commands in installed_hooks.values():
         for command in commands:
             if _PROBED_EVENT in command:
@@ -360,6 +369,7 @@ def _check_other_tools(agent_settings: HookSettings) -> Iterator[Check]:
 
 
 def _read_settings(path: str) -> object:
+    """Return the settings in a file; None if it cannot be read."""
     try:
         return json.loads(read_text_file(path).removeprefix("\ufeff"))
     except (UserError, ValueError, RecursionError):  # reported with the hooks
@@ -369,12 +379,13 @@ def _read_settings(path: str) -> object:
 def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
     """Yield in how many of the latest sessions the hooks fired, and how long the agent says they took."""
     if not coverage:
-        return
+        return  # no session was recorded yet
     hook_events = sum(session.hook_events for session in coverage)
     transcript_events = sum(session.transcript_events for session in coverage)
     fired_count = sum(1 for session in coverage if session.hook_events)
-    note = f"; {transcript_events} more came from transcripts" if transcript_events else ""
-    finding = f"in {fired_count} of the last {len(coverage)} sessions, {hook_events} events{note}"
+    finding = f"in {fired_count} of the last {len(coverage)} sessions, {hook_events} events"
+    if transcript_events:
+        finding += f"; {transcript_events} more came from transcripts"
     if fired_count:
         yield Check("hooks fired", True, finding)
     else:
@@ -383,6 +394,7 @@ def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
 
 
 def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
+    """Yield how long our hooks took in these sessions; nothing if no transcript says."""
     durations: list[tuple[str, float]] = []
     for session in coverage:
         if os.path.isfile(session.transcript):
@@ -392,7 +404,7 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
             # Only Claude Code records how long its hooks took; other transcripts give none.
             durations += read_hook_durations(lines)
     if not durations:
-        return
+        return  # no transcript says how long they took
     median = statistics.median(milliseconds for _, milliseconds in durations)
     event, slowest = max(durations, key=lambda duration: duration[1])
     counted = f"{len(durations)} runs timed by the agent"

@@ -33,7 +33,6 @@ class ToolCall:
 
 
 @frozen
-@frozen
 class FileChange:
     """The change of one file in a patch. A deletion is an edit that adds nothing."""
 
@@ -44,50 +43,54 @@ class FileChange:
 
 
 def is_patch(line: str) -> bool:
+    """Return whether a shell line does nothing but apply a patch, maybe after `cd`."""
     return _find_patch_folder(line) is not None
 
 
 def _find_patch_folder(line: str) -> str | None:
     """Return the folder in which a shell line patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
     head, begin, _ = line.partition(_PATCH_BEGIN)
-    # Models write `cd sub && apply_patch <<EOF`.
-    *moves, last = head.strip().split("&&", _MAX_MOVES)
-    if not begin or not (last.strip() or PATCH_PROGRAMS[0]).startswith(PATCH_PROGRAMS):
+    if not begin:
+        return None
+    # Models write `cd sub && apply_patch <<EOF`, or nothing at all before the patch.
+    *moves, patch_command = head.strip().split("&&", _MAX_MOVES)
+    if patch_command.strip() and not patch_command.strip().startswith(PATCH_PROGRAMS):
         return None
     folder = ""
     for move in moves:
         program, _, target = move.strip().partition(" ")
         if program != "cd":
-            return None
+            return None  # the line does more than patch
         folder = join(folder, target.strip().strip("\"'").replace("\\", ""))
     return folder
 
 
 def parse_patch_call(patch: str) -> ToolCall:
+    """Return a patch as one call: its first file, and all added lines; without a path if it changes no file."""
+    added = join_marked_lines("+", patch.split("\n"))
     changes = parse_patch(patch)
-    first = changes[0] if changes else FileChange("Edit", "")
-    return ToolCall(first.tool, path=first.path, content=join_marked_lines("+", patch.split("\n")))
+    if not changes:
+        return ToolCall("Edit", content=added)
+    return ToolCall(changes[0].tool, path=changes[0].path, content=added)
 
 
 def parse_patch(patch: str) -> list[FileChange]:
     """Split a patch by file; a moved file is edited under its old name and written under the new one."""
     folder = _find_patch_folder(patch) or ""
     files: list[tuple[str, list[str], list[str]]] = []  # each file's tool, its path and the one it moves to, its lines
-    paths: list[str] = []  # of the last file, as are the lines
-    lines: list[str] = []
     for line in patch.split("\n"):
         stripped = line.strip()  # Codex is not strict about white space either
-        header = next((header for header in _FILE_HEADERS if stripped.startswith(header)), "")
-        if header and len(files) == _MAX_PATCH_FILES:
-            break
-        if header:
-            paths = [join(folder, stripped.removeprefix(header))]
-            lines = []
-            files.append((_FILE_HEADERS[header], paths, lines))
-        elif files and stripped.startswith(_MOVE_PREFIX):
-            paths.append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
+        if header := _find_file_header(stripped):
+            if len(files) == _MAX_PATCH_FILES:
+                break
+            path = join(folder, stripped.removeprefix(header))
+            files.append((_FILE_HEADERS[header], [path], []))
         elif files:
-            lines.append(line)
+            _, paths, lines = files[-1]
+            if stripped.startswith(_MOVE_PREFIX):
+                paths.append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
+            else:
+                lines.append(line)
     changes: list[FileChange] = []
     for tool, (path, *moved_paths), lines in files:
         added = join_marked_lines("+", lines)
@@ -97,18 +100,20 @@ def parse_patch(patch: str) -> list[FileChange]:
     return changes
 
 
+def _find_file_header(line: str) -> str:
+    """Return the words with which a line begins the changes of a file; empty if it does not."""
+    for header in _FILE_HEADERS:
+        if line.startswith(header):
+            return header
+    return ""
+
+
 def build_patch_parts(event: Event, patch: str) -> tuple[Event, ...]:
-    """Return the event of a patch as the calls that would change one file each."""
+    """Return the event of a patch as the calls that would change one file each; none without a patch."""
     parts = []
     for change in parse_patch(patch):
-        part = replace(
-            event,
-            tool=change.tool,
-            command="",
-            path=change.path,
-            content=change.added,
-            input=build_edit_input(change.tool, change.path, change.added, change.removed),
-        )
+        edit_input = build_edit_input(change.tool, change.path, change.added, change.removed)
+        part = replace(event, tool=change.tool, command="", path=change.path, content=change.added, input=edit_input)
         parts.append(part)
     return tuple(parts)
 

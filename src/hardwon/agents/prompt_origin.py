@@ -85,14 +85,14 @@ def get_peer_pid(connection: object) -> int:
 
     getsockopt = getattr(connection, "getsockopt", None)
     if getsockopt is None:
-        return 0
+        return 0  # not a socket
     try:
         if hasattr(socket, "SO_PEERCRED"):
             credentials = getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             pid, user, _ = struct.unpack("3i", credentials)
             return int(pid) if user == os.getuid() else 0
         if sys.platform == "darwin":
-            sol_local, local_peerpid = 0, 2
+            sol_local, local_peerpid = 0, 2  # from <sys/un.h>; Python does not name them
             return int(getsockopt(sol_local, local_peerpid))
     except (OSError, struct.error):
         pass
@@ -153,17 +153,25 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
     """
     import shlex
 
-    *options, text = shell.arguments[1:] or ("",)
+    # `sh -c TEXT`, or several options such as `bash -l -c TEXT`; the last has the c.
+    if len(shell.arguments) < 3:
+        return False
+    *options, text = shell.arguments[1:]
     has_only_options = all(option.startswith("-") for option in options)
-    if not options or not has_only_options or "c" not in options[-1]:
+    if not has_only_options or "c" not in options[-1]:
         return False
     command = shlex.join(hook.arguments)
     if text in [command + suffix for suffix in _COMMAND_SUFFIXES]:
         return True
-    suffix = next((suffix for suffix in reversed(_COMMAND_SUFFIXES) if text.endswith(suffix)), "")
-    plugin_words = shlex.split(text.removesuffix(suffix)) if suffix else []
-    if len(plugin_words) != 4:
+    # The longer ending first, because it ends with the shorter one.
+    for suffix in reversed(_COMMAND_SUFFIXES):
+        if text.endswith(suffix):
+            plugin_words = shlex.split(text.removesuffix(suffix))
+            break
+    else:
         return False
+    if len(plugin_words) != 4:
+        return False  # `sh …/door.sh AGENT EVENT` has four
     program, script, named_agent, event = plugin_words
     # Codex runs Claude Code's plugins as they are, and the script finds out by whom it is run.
     agent_names = (agent_name, "claude-code") if agent_name == "codex" else (agent_name,)
@@ -176,7 +184,7 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
 
 
 def _find_stream_doubt(shell: Process, hook: Process, agent_name: str) -> str:
-    """Return why the hook's input and output are not those that the agent gives to a hook."""
+    """Return why the hook's input and output are not those that the agent gives to a hook; empty if they are."""
     if (hook.stdin, hook.stdout) != (shell.stdin, shell.stdout):
         return "the hook's input was redirected by a command"
     prefix = STREAM_PREFIXES[agent_name]
@@ -187,24 +195,30 @@ def _find_stream_doubt(shell: Process, hook: Process, agent_name: str) -> str:
 
 
 def _find_environment_doubt(shell: Process, agent: Process) -> str:
-    """Return why the environment is not a hook's; agents set extra variables for the commands that a model runs."""
+    """Return why the environment is not a hook's; empty if it is, or if the system does not tell.
+
+    Agents set extra variables for the commands that a model runs.
+    """
     environment = shell.environment
     if environment is None or agent.environment is None:
         return ""
-    variable = next((name for name in _TOOL_CALL_VARIABLES if environment.get(name)), "")
-    if not variable and environment.get("AI_AGENT", "").endswith("_agent"):
-        variable = "AI_AGENT"
-    if variable:
-        return f"a command that an agent ran sent it ({variable} is set)"
+    variables = [name for name in _TOOL_CALL_VARIABLES if environment.get(name)]
+    if environment.get("AI_AGENT", "").endswith("_agent"):
+        variables.append("AI_AGENT")
+    if variables:
+        return f"a command that an agent ran sent it ({variables[0]} is set)"
+    # A hook inherits what the agent has.
     if environment.get("HOME") != agent.environment.get("HOME"):
         return "the hook's environment is not the agent's"
     return ""
 
 
 def _is_agent(process: Process, agent_name: str) -> bool:
+    """Return whether a process is this agent, by the path of its program, or of the script that a runtime runs."""
     path = process.program
     if os.path.basename(path) in _RUNTIMES:
-        path = next((argument for argument in process.arguments[1:] if not argument.startswith("-")), "")
+        scripts = [argument for argument in process.arguments[1:] if not argument.startswith("-")]
+        path = scripts[0] if scripts else ""
     return AGENT_PROGRAM_NAMES[agent_name] in path
 
 
@@ -217,7 +231,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
     is_apart = False
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
-            return False
+            return False  # the system's first process
         try:
             ancestor = read(pid)
         except OSError:
@@ -231,8 +245,9 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
 
 
 def _get_program_name(process: Process) -> str:
+    """Return the name of a process's program for a message to the person, which it must not be able to disturb."""
     name = os.path.basename(process.program) or "a program"
-    return "".join(char for char in name if char.isprintable())[:40]
+    return "".join(filter(str.isprintable, name))[:40]
 
 
 def read_process(pid: int) -> Process:
@@ -243,6 +258,7 @@ def read_process(pid: int) -> Process:
 
 
 def _read_from_proc(pid: int) -> Process:
+    """Read a process from Linux's /proc; OSError if it has ended or is not ours to look at."""
     folder = f"/proc/{pid}"
     with open(f"{folder}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()  # the process name before it may contain anything, even `)`
@@ -262,6 +278,7 @@ def _read_from_proc(pid: int) -> Process:
 
 
 def _read_stream(path: str) -> str:
+    """Return what an open file of a process is, such as `socket:[123]`."""
     try:
         return os.readlink(path)
     except FileNotFoundError:
@@ -269,13 +286,18 @@ def _read_stream(path: str) -> str:
 
 
 def _decode_strings(content: bytes) -> tuple[str, ...]:
-    parts = content.split(b"\0")
-    return tuple(os.fsdecode(part) for part in parts[:-1])
+    """Return the strings in a block of C strings, each of which ends with a NUL."""
+    strings = content.split(b"\0")[:-1]
+    return tuple(map(os.fsdecode, strings))
 
 
 def _parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
-    pairs = [assignment.partition("=") for assignment in assignments]
-    return {name: value for name, _, value in pairs}
+    """Return an environment from its lines, such as `HOME=/home/dev`."""
+    environment = {}
+    for assignment in assignments:
+        name, _, value = assignment.partition("=")
+        environment[name] = value
+    return environment
 
 
 def _read_on_macos(pid: int) -> Process:

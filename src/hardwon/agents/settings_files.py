@@ -53,6 +53,7 @@ def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
 
 
 def read_server_command(server: object) -> list[str]:
+    """Return the command and the arguments of an MCP server's entry; none if it is no entry."""
     if not isinstance(server, dict):
         return []
     return [str(server.get("command")), *map(str, get_list(server, "args"))]
@@ -73,9 +74,11 @@ def has_own_plugin(plugins: object) -> bool:
     """Return whether an agent's plugins, by name, have hardwon's, and it is not switched off."""
     if not isinstance(plugins, dict):
         return False
-    return any(
-        name.partition("@")[0] == SERVER_NAME and value not in _DISABLED_PLUGIN for name, value in plugins.items()
-    )
+    for full_name, value in plugins.items():
+        name, _, _ = full_name.partition("@")  # `hardwon@MARKETPLACE`
+        if name == SERVER_NAME and value not in _DISABLED_PLUGIN:
+            return True
+    return False
 
 
 @frozen
@@ -106,7 +109,7 @@ def get_value(text: str, path: Sequence[str] = ()) -> Any:
 def append_value(text: str, path: Sequence[str], value: object) -> tuple[str, CreatedPaths]:
     """Return the text with the value last in the array at the path, and the paths of the containers created for it."""
     masked_text = _mask_comments(text)
-    nodes = _find_nodes(masked_text, path)
+    nodes = _find_nodes(masked_text, path)  # the root and a node for each key that is there
     if len(nodes) <= len(path):
         text, created_paths = insert_value(text, path, [value])
         return text, [*created_paths, [*path]]
@@ -124,12 +127,13 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
     nodes = _find_nodes(masked_text, path)
     if not nodes:
         # Editors on Windows begin a file with a byte order mark, which must stay the first character.
-        bom = text[: text.startswith(_BOM)]
-        text, created_paths = insert_value(f"{bom}{{}}{text[len(bom) :]}", path, value)
+        bom = _BOM if text.startswith(_BOM) else ""
+        text, created_paths = insert_value(f"{bom}{{}}{text.removeprefix(_BOM)}", path, value)
         return text, [[], *created_paths]
-    depth = len(nodes) - 1
+    depth = len(nodes) - 1  # so many keys of the path are there
     if not isinstance(nodes[-1].value, dict) or depth == len(path):
-        raise SettingsError(f"{'.'.join(path[:depth]) or 'the file'} is not an object that takes another entry")
+        container = ".".join(path[:depth]) or "the file"
+        raise SettingsError(f"{container} is not an object that takes another entry")
     for key in reversed(path[depth + 1 :]):
         value = {key: value}
     created_paths = [[*path[:end]] for end in range(depth + 1, len(path))]
@@ -153,8 +157,8 @@ def remove_children(
     masked_text = _mask_comments(text)
     nodes = _find_nodes(masked_text, path)
     if len(nodes) <= len(path):
-        return text
-    removable_paths = [[*created_path] for created_path in created_paths]
+        return text  # there is nothing at the path
+    removable_paths = [list(created_path) for created_path in created_paths]
     children = _list_children(masked_text, nodes[-1])
     remaining = [child for child in children if not should_remove(child.key, child.value)]
     if len(remaining) == len(children):
@@ -162,7 +166,7 @@ def remove_children(
     # An empty container that the person had before hardwon came stays.
     while not remaining and [node.key for node in nodes[1:]] in removable_paths:
         emptied = nodes.pop()
-        if not nodes:
+        if not nodes:  # it was the whole file's object
             return text[: emptied.start] + text[emptied.end :]
         children = _list_children(masked_text, nodes[-1])
         remaining = [child for child in children if child != emptied]
@@ -191,7 +195,7 @@ def _find_nodes(text: str, path: Sequence[str]) -> list[_Child]:
     for key in path:
         children = [child for child in _list_children(text, nodes[-1]) if child.key == key]
         if not children:
-            break
+            break  # the path leads no further
         nodes.append(children[-1])  # of duplicate keys the last counts, as in JavaScript
     return nodes
 
@@ -218,6 +222,7 @@ def _list_children(text: str, parent: _Child) -> list[_Child]:
 
 
 def _skip_whitespace(text: str, position: int) -> int:
+    """Return the position of the first character that is not white space."""
     match = _WHITESPACE.match(text, position)
     return match.end() if match else position
 
@@ -233,8 +238,8 @@ def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str
         indent = _get_indent(text, last.start)
         is_on_own_line = "\n" in text[previous_end : last.start]
         is_multiline = is_on_own_line or "\n" in text[last.start : last.end]
-        gap = style.newline + indent if is_on_own_line else style.space
         child = _render_child(key, value, style, indent if is_multiline else None)
+        gap = style.newline + indent if is_on_own_line else style.space
         return f"{text[: last.end]},{gap}{child}{text[last.end :]}"
     # The white space of an empty container stays in front of the child, where `_cut_children` finds it again: on one
     # line it also follows the child; on several lines it is all that precedes the child's line.
@@ -248,9 +253,11 @@ def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str
 
 
 def _detect_style(text: str, root: _Child) -> _Style:
+    """Return how a person wrote this file: its line ends, its indentation, and whether it is one line."""
     newline = _NEWLINE.search(text)
-    indent = _INDENTED_LINE.search(text, root.start, root.end)
-    unit = indent[1].removeprefix(_get_indent(text, root.start)) if indent else ""
+    unit = ""
+    if indented_line := _INDENTED_LINE.search(text, root.start, root.end):
+        unit = indented_line[1].removeprefix(_get_indent(text, root.start))
     members = _list_children(text, root)
     # `{"a":1}` as jq -c writes it, against `{"a": 1}`.
     is_tight = bool(members) and text[members[0].value_start - 1] == ":"
@@ -263,10 +270,12 @@ def _detect_style(text: str, root: _Child) -> _Style:
 
 
 def _render_child(key: str, value: object, style: _Style, indent: str | None) -> str:
-    """Return the child as text: on one line, or on several that continue at the indent."""
+    """Return the child as text: on several lines that continue at the indent, or for an indent of None on one."""
     colon = ":" + style.space
-    comma, unit = ("," + style.space, None) if indent is None else (",", style.indent_unit)
-    rendered = json.dumps(value, indent=unit, separators=(comma, colon), ensure_ascii=False)
+    if indent is None:
+        rendered = json.dumps(value, separators=("," + style.space, colon), ensure_ascii=False)
+    else:
+        rendered = json.dumps(value, indent=style.indent_unit, separators=(",", colon), ensure_ascii=False)
     if key:
         rendered = json.dumps(key, ensure_ascii=False) + colon + rendered
     # A file name that is not UTF-8 reaches us with lone surrogates, which no file can hold unescaped.
@@ -275,6 +284,7 @@ def _render_child(key: str, value: object, style: _Style, indent: str | None) ->
 
 
 def _get_indent(text: str, position: int) -> str:
+    """Return the white space with which the line at a position begins."""
     line = text[text.rfind("\n", 0, position) + 1 : position].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -284,11 +294,13 @@ def _cut_children(text: str, parent: _Child, children: Sequence[_Child], remaini
     first = children[0]
     last = children[-1]
     if not remaining:
+        # `_insert_child` put the white space of the empty container in front of the child.
         blank = text[parent.value_start + 1 : first.start]
         newline = _NEWLINE.search(text, last.end, parent.end)
         if newline:
             blank = blank[: max(blank.rfind(newline[0]), 0)]
         return text[: parent.value_start + 1] + blank + text[parent.end - 1 :]
+    # The first that remains takes the place of the first child; behind it each cut begins with a comma.
     result = text[: first.start]
     copy_start = remaining[0].start
     for previous, child in pairwise(children):

@@ -55,7 +55,8 @@ def get_result_text(result: Any, depth: int = 0) -> str:
     if result is None or depth > _MAX_DEPTH:
         return ""
     if isinstance(result, list):
-        return "\n".join(filter(None, (get_result_text(block, depth + 1) for block in result)))
+        texts = [get_result_text(block, depth + 1) for block in result]
+        return "\n".join(filter(None, texts))
     if not isinstance(result, dict):
         return str(result)
     if "stdout" in result or "stderr" in result:
@@ -64,11 +65,14 @@ def get_result_text(result: Any, depth: int = 0) -> str:
         return _render_edit(result)
     # Claude Code's Read: the file's text, or for an image only its name.
     if file := get_object(result, "file"):
-        return get_text(file, "content") or f"[{result.get('type', 'file')}] {get_text(file, 'filePath')}".rstrip()
+        kind = result.get("type", "file")
+        return get_text(file, "content") or f"[{kind}] {get_text(file, 'filePath')}".rstrip()
     text = _find_text(result, depth) or "\n".join(_render_fields(result))
     # A sub-agent is found by its id, which the agent's own transcript has in the text.
     agent = get_text(result, "agentId")
-    return f"{text}\nagentId: {agent}".strip() if agent and agent not in text else text
+    if agent and agent not in text:
+        return f"{text}\nagentId: {agent}".strip()
+    return text
 
 
 def get_stored_result_text(stored: str) -> str:
@@ -82,7 +86,11 @@ def get_stored_result_text(stored: str) -> str:
         return stored
     if isinstance(result, dict) and not any(fields <= result.keys() for fields in _STORED_RESULT_FIELDS):
         return stored
-    return get_result_text(result) if isinstance(result, dict | str) else get_result_text(result) or stored
+    text = get_result_text(result)
+    # A list without any text is a program's output, not content blocks.
+    if isinstance(result, list):
+        return text or stored
+    return text
 
 
 def get_result_exit_code(result: Any) -> int:
@@ -92,10 +100,14 @@ def get_result_exit_code(result: Any) -> int:
     codes = [result.get("exitCode"), result.get("exit_code")]
     if "stdout" in result or "stderr" in result:
         codes.append(result.get("code"))  # elsewhere it may be an HTTP status, as in WebFetch
-    return next((code for code in codes if type(code) is int), 0)
+    for code in codes:
+        if type(code) is int:  # a bool is none
+            return code
+    return 0
 
 
 def _find_text(result: dict[str, Any], depth: int) -> str:
+    """Return the text of the first field that has one, or what stands for an image; empty if there is neither."""
     for field in _TEXT_FIELDS:
         value = result.get(field)
         # An object is rendered field by field, unless it is an error or a resource.
@@ -111,20 +123,26 @@ def _find_text(result: dict[str, Any], depth: int) -> str:
 
 
 def _render_streams(result: dict[str, Any]) -> str:
+    """Return what a command printed, below its exit code if it failed."""
     text = "\n".join(filter(None, (get_text(result, "stdout"), get_text(result, "stderr"))))
     code = get_result_exit_code(result)
-    return f"Exit code {code}\n{text}".rstrip("\n") if code and not text.startswith("Exit code") else text
+    if code and not text.startswith("Exit code"):
+        return f"Exit code {code}\n{text}".rstrip("\n")
+    return text
 
 
 def _render_edit(result: dict[str, Any]) -> str:
     """Return what changed in a file as a unified diff: its path, and the hunks with the lines where they begin."""
     path = get_text(result, "filePath")
-    is_new = result.get("type") == "create"
-    lines = [f"File created successfully at: {path}" if is_new else f"The file {path} has been updated."]
+    # The words of Claude Code's own transcript.
+    lines = [f"The file {path} has been updated."]
+    if result.get("type") == "create":
+        lines = [f"File created successfully at: {path}"]
     for hunk in get_list(result, "structuredPatch"):
         if isinstance(hunk, dict) and "newStart" in hunk:
-            old_range = f"{hunk.get('oldStart', hunk['newStart'])},{hunk.get('oldLines', 0)}"
-            lines.append(f"@@ -{old_range} +{hunk['newStart']},{hunk.get('newLines', 0)} @@")
+            new_start = hunk["newStart"]
+            old_range = f"{hunk.get('oldStart', new_start)},{hunk.get('oldLines', 0)}"
+            lines.append(f"@@ -{old_range} +{new_start},{hunk.get('newLines', 0)} @@")
         lines += [line for line in get_list(hunk, "lines") if isinstance(line, str)]
     return "\n".join(lines[:_MAX_PATCH_LINES])
 
@@ -132,25 +150,24 @@ def _render_edit(result: dict[str, Any]) -> str:
 def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield a line `name: value` for each plain value in an object, by its name with those above it."""
     if depth > _MAX_DEPTH or value is None or value == "":
-        return
+        return  # it would say nothing
     if isinstance(value, dict):
         for field, inner in value.items():
             if field not in _SKIPPED_FIELDS:
-                yield from _render_fields(inner, f"{name}.{field}" if name else str(field), depth + 1)
+                full_name = f"{name}.{field}" if name else str(field)
+                yield from _render_fields(inner, full_name, depth + 1)
     elif isinstance(value, list):
         for inner in value:
             yield from _render_fields(inner, name, depth + 1)
     else:
-        rendered = json.dumps(value) if isinstance(value, bool) else str(value)
+        rendered = json.dumps(value) if isinstance(value, bool) else str(value)  # `true`, as the agent wrote it
         yield f"{name}: {rendered}" if name else rendered
 
 
 def find_describing_text(tool_input: object) -> str:
-    """Return the command or path of a call, all of its input if it has neither."""
+    """Return the command or path of a call, all of its input if it has neither; empty without input."""
+    if not tool_input:
+        return ""
     if not isinstance(tool_input, dict):
-        return str(tool_input or "")
-    for key in _DESCRIBING_KEYS:
-        value = tool_input.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return json.dumps(tool_input, ensure_ascii=False) if tool_input else ""
+        return str(tool_input)
+    return get_first_text(tool_input, *_DESCRIBING_KEYS) or json.dumps(tool_input, ensure_ascii=False)

@@ -77,6 +77,7 @@ def is_single_document(path: str) -> bool:
 
 
 def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
+    """Return whether a file is as it was when it was read to this position."""
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (position.inode, position.size, position.modified)
 
 
@@ -128,27 +129,31 @@ def list_subagent_transcripts(path: str) -> list[str]:
 
 def get_inode(path: str) -> int:
     """Return the inode of the file, or of the database that holds the session; -1 if it is gone."""
-    database_session = database.split_session_path(path)
+    if database_session := database.split_session_path(path):
+        path, _ = database_session
     try:
-        return os.stat(database_session[0] if database_session else path).st_ino
+        return os.stat(path).st_ino
     except OSError:
         return -1
 
 
 def exists(path: str) -> bool:
+    """Return whether there is such a file, or a database for this path of a session."""
     return os.path.isfile(path) or (database.split_session_path(path) is not None and get_inode(path) != -1)
 
 
 def read_lines(path: str, first: int, limit: int) -> NumberedLines:
     """Return up to so many lines from this one on, counted from 1."""
+    start = first - 1
     if is_database_session(path):
-        numbered_lines = ((line.number, line.text) for line in database.read_messages(path))
-        return list(islice(numbered_lines, first - 1, first - 1 + limit))
+        lines = islice(database.read_messages(path), start, start + limit)
+        return [(line.number, line.text) for line in lines]
     with open(path, "rb", opener=open_plain_file) as file:
-        return list(enumerate(islice(file, first - 1, first - 1 + limit), first))
+        return list(enumerate(islice(file, start, start + limit), first))
 
 
 def is_database_session(path: str) -> bool:
+    """Return whether a path stands for a session in a database, or for the database."""
     return database.is_database(path) or database.split_session_path(path) is not None
 
 
@@ -177,10 +182,12 @@ def _read_message_portions(path: str, stat: os.stat_result, position: ReadPositi
 def _resume_position(file: BinaryIO, position: ReadPosition | None) -> ReadPosition:
     """Return the position if it holds for this file, else one at its beginning."""
     stat = os.fstat(file.fileno())
+    beginning = ReadPosition(inode=stat.st_ino)
     if not position or position.inode != stat.st_ino or position.offset > stat.st_size:
-        return ReadPosition(inode=stat.st_ino)
-    is_same_file = position.print == _compute_fingerprint(file, position.offset)
-    return position if is_same_file else ReadPosition(inode=stat.st_ino)
+        return beginning
+    if position.print != _compute_fingerprint(file, position.offset):
+        return beginning  # rewritten in place
+    return position
 
 
 def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document: bool) -> Portions:
@@ -191,8 +198,10 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     """
     stat = os.fstat(file.fileno())
     if is_single_document:
-        file.seek(0)
-        document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
+        document = b"too large"  # no JSON, so that it counts as malformed
+        if stat.st_size <= MAX_DOCUMENT_BYTES:
+            file.seek(0)
+            document = file.read(MAX_DOCUMENT_BYTES)
         yield [(1, document)], _finish_position(stat, _move_position(file, position, offset=stat.st_size, line=1))
         return
     file.seek(position.offset)
@@ -210,12 +219,12 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
             is_ended = True
             offset = file.tell()
         elif not is_ended and not _is_json(line):
-            break
+            break  # still in the writing
         else:
             offset += len(line)
+        # After a line without an end this is the rest of it, mostly just the newline.
         if not is_unended:
             number += 1
-        # Else it is the rest of the line that was read before, mostly just its end.
         if not is_unended or line.strip():
             lines.append((number, line))
         is_unended = not is_ended
@@ -229,6 +238,7 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
 
 
 def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
+    """Return the position with the file's size and time, by which `is_unchanged` knows it."""
     return replace(position, size=stat.st_size, modified=stat.st_mtime_ns)
 
 
@@ -241,6 +251,7 @@ def _skip_line(file: BinaryIO) -> bool:
 
 
 def _move_position(file: BinaryIO, position: ReadPosition, offset: int, line: int) -> ReadPosition:
+    """Return the position moved to this offset and line, with the fingerprint there."""
     return replace(position, offset=offset, line=line, print=_compute_fingerprint(file, offset))
 
 
@@ -253,6 +264,7 @@ def _compute_fingerprint(file: BinaryIO, offset: int) -> str:
 
 
 def _is_json(line: bytes) -> bool:
+    """Return whether a line is whole: a part of an object is not JSON."""
     try:
         orjson.loads(line)
     except ValueError:
@@ -272,7 +284,7 @@ def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
         if (denied_projects and is_denied_folder(step.cwd)) or was_paused(step.session):
             return True
         if not denied_paths or step.kind != "call":
-            return False
+            return False  # only a call names paths
         return projects.has_denied_path(denied_paths, step.cwd, step.tool, step.command, step.content, [step.path])
 
     return is_denied
@@ -288,7 +300,8 @@ def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepP
         at = parse_timestamp(step.at) or None
         if is_denied(step) or tombstones.covers(SESSION, step.session, at):
             return True
-        return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)
+        text = "\n".join((step.command, step.path, step.content, step.text, step.refused))
+        return tombstones.covers_text(text, at)
 
     return is_excluded
 
@@ -332,20 +345,27 @@ def has_private_parent(path: str) -> bool:
 
 
 def _is_hidden_subagent(path: str, session: str, agent: str) -> bool:
+    """Return whether a sub-agent's steps must be left out, because a prompt above it may be private."""
     if not os.path.isfile(path):
         return False  # sessions in a database: `read_messages` already leaves these subagents out
     # A sub-agent that names no session cannot be traced to a prompt, so it is hidden.
-    has_session = session not in ("", agent)
-    if is_single_document(path) and has_session:
+    if session in ("", agent):
+        return True
+    if is_single_document(path):
         return any(map(_has_private_tag, {path, *_find_session_nearby(path, session)}))
-    parents = (_find_parent_above(path) or _find_session_nearby(path, session)) if has_session else []
-    return path not in parents and (not parents or any(map(_has_private_tag, parents)))
+    parents = _find_parent_above(path) or _find_session_nearby(path, session)
+    if path in parents:
+        return False  # the prompts are in this very file, and `PrivateTurnTracker` has seen them
+    return not parents or any(map(_has_private_tag, parents))
 
 
 def _find_parent_above(path: str) -> list[str]:
+    """Return the session's transcript, if this one is in its folder of sub-agents; else nothing."""
     folder = os.path.dirname(path)
     parent = f"{os.path.dirname(folder)}.jsonl"
-    return [parent] if os.path.basename(folder) == "subagents" and os.path.isfile(parent) else []
+    if os.path.basename(folder) == "subagents" and os.path.isfile(parent):
+        return [parent]
+    return []
 
 
 def _find_session_nearby(path: str, session: str) -> list[str]:
@@ -368,7 +388,8 @@ def _has_private_tag(path: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _search_private_tag(path: str, modified: int, size: int) -> bool:
-    overlap = b""
+    """Search a file for the tag; the time and the size are only there for the cache."""
+    overlap = b""  # the end of the block before, in case the tag lies across two
     with open(path, "rb", opener=open_plain_file) as file:
         while block := file.read(_SEARCH_BYTES):
             if _PRIVATE_TAG in (overlap + block).lower():

@@ -172,7 +172,8 @@ def parse_line(line: bytes) -> tuple[JsonObject, int]:
         try:
             wire = _parse_json_leniently(line)
         except ValueError:
-            return {}, int(bool(line.strip()))
+            is_malformed = bool(line.strip())  # an empty line is not
+            return {}, int(is_malformed)
     return (wire, 0) if isinstance(wire, dict) else ({}, 0)
 
 
@@ -186,6 +187,7 @@ def _parse_json_leniently(line: bytes) -> Any:
 
 
 def get_objects(wire: object, key: str) -> list[JsonObject]:
+    """Return the objects in a list; none if the field is no list."""
     return [row for row in get_list(wire, key) if isinstance(row, dict)]
 
 
@@ -210,17 +212,21 @@ def truncate_path(path: str) -> str:
 
 
 def forget_oldest(entries: dict[str, Any], limit: int) -> None:
+    """Remove the entries that were added first until no more than these are left."""
     while len(entries) > limit:
         del entries[next(iter(entries))]
 
 
 def strip_fenced(text: str) -> str:
+    """Return a text without what hardwon had added to it."""
     return remove_between(text, FENCE_OPEN, FENCE_CLOSE)
 
 
 def extract_typed_words(prompt: str) -> str:
     """Return the part of a prompt that a person typed, to the agent or to hardwon; callers tell the two apart."""
-    return prompt if is_only_for_hardwon(prompt) else extract_agent_prompt(prompt)
+    if is_only_for_hardwon(prompt):
+        return prompt
+    return extract_agent_prompt(prompt)
 
 
 def add_outcome(result: Step, text: str, *, failed: bool, denied: bool = False) -> Step:
@@ -245,12 +251,16 @@ def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
 
     def find_line(text: str) -> int:
         nonlocal offset, line, misses
-        if text and misses < _MAX_MISSES:
-            # 60 characters are enough to find a text, because texts are asked for in the document's order.
-            match_offset = document.find(orjson.dumps(text[:60])[1:-1], offset)
-            misses += match_offset < 0
-            line += document.count(b"\n", offset, max(match_offset, offset))
-            offset = max(match_offset, offset)
+        if not text or misses >= _MAX_MISSES:
+            return line
+        # 60 characters are enough to find a text, because texts are asked for in the document's order.
+        escaped_start = orjson.dumps(text[:60])[1:-1]
+        match_offset = document.find(escaped_start, offset)
+        if match_offset < 0:
+            misses += 1
+        else:
+            line += document.count(b"\n", offset, match_offset)
+            offset = match_offset
         return line
 
     return find_line
@@ -271,12 +281,13 @@ def parse_opening_objects(head: bytes) -> list[JsonObject]:
             try:
                 wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
             except (ValueError, RecursionError):
-                break
+                break  # cut off here
         opening_objects.append(wire)
     return opening_objects
 
 
 def create_counter() -> UsageCounter:
+    """Return a counter to which nothing was added; `seen` says whether a transcript reports tokens at all."""
     return {"in": 0, "out": 0, "cached": 0, "latest": {}, "seen": False}
 
 
@@ -287,7 +298,7 @@ def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     counter counts nothing.
     """
     if not counter:
-        return
+        return  # a caller that needs no tokens empties it
     latest = counter["latest"]
     message_id = shorten_id(message)
     previous_in, previous_out, previous_cached = latest.pop(message_id, (0, 0, 0))
@@ -302,4 +313,6 @@ def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
 
 def get_total_usage(counter: Mapping[str, Any]) -> TokenUsage | None:
     """Return all that was counted; None if the transcript reports no tokens."""
-    return TokenUsage(counter["in"], counter["out"], counter["cached"]) if counter.get("seen") else None
+    if not counter.get("seen"):
+        return None
+    return TokenUsage(counter["in"], counter["out"], counter["cached"])

@@ -164,6 +164,7 @@ class CommandGroup(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help, below their headings; those that are seldom needed in one paragraph."""
         if not self.lazy_commands:
             visible = sorted((name, command) for name, command in self.commands.items() if not command.hidden)
             if visible:

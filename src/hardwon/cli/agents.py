@@ -83,7 +83,8 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         return
     for change in changes:
         backup = write_change(home, change)
-        click.echo(f"installed in {change.path}" + (f"; the file as it was: {backup}" if backup else ""))
+        backup_note = f"; the file as it was: {backup}" if backup else ""
+        click.echo(f"installed in {change.path}{backup_note}")
         _report_displaced_hooks(change)
     # Hooks answer from the manifest while the worker is away.
     compile_manifest(home, clock.now())
@@ -100,7 +101,9 @@ def _print_summary(agent_settings: hook_settings.HookSettings, agent: str, chang
         if change.replaces_hooks:
             verb = "replaces hardwon's hooks in"
         elif "made" in change.created_paths:  # the file with the hooks; trust and the MCP server may be in another
-            verb = f"adds {format_count(sum(map(len, agent_settings.find_hooks(change.new_text).values())), 'hook')} to"
+            commands_by_event = agent_settings.find_hooks(change.new_text)
+            hook_count = sum(map(len, commands_by_event.values()))
+            verb = f"adds {format_count(hook_count, 'hook')} to"
         elif "trust" in change.created_paths:
             verb = "trusts these hooks in"
         else:
@@ -111,11 +114,13 @@ def _print_summary(agent_settings: hook_settings.HookSettings, agent: str, chang
 
 
 def _show_changes(changes: Sequence[SettingsChange]) -> None:
+    """Print the whole difference of every file."""
     for change in changes:
         show_diff(change.path, change.old_text, change.new_text)
 
 
 def _report_program(agent_settings: hook_settings.HookSettings) -> None:
+    """Say that an agent is not installed, or too old for its hooks; nothing if all is well."""
     program = shutil.which(agent_settings.program)
     if not program:
         click.echo(f"{agent_settings.title} is not on the PATH here; its settings are prepared all the same")
@@ -128,7 +133,7 @@ def _report_program(agent_settings: hook_settings.HookSettings) -> None:
 def _report_displaced_hooks(change: SettingsChange) -> None:
     """Codex knows a hook by its position, and asks for trust again once others have moved it."""
     if change.agent != "codex" or not change.path.endswith(".json"):
-        return
+        return  # the hooks of Codex are in its only JSON file
     if events := find_displaced_events(change.path, change.old_text, change.new_text):
         click.echo(f"Codex asks you to trust other hooks in {', '.join(events)} again: they have moved")
 
@@ -142,7 +147,8 @@ def _report_displaced_hooks(change: SettingsChange) -> None:
 def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool) -> None:
     """Remove hardwon's hooks from an agent's settings; your data stays."""
     require_person("uninstalling")
-    if every == bool(agent) or (data and not every):
+    names_one = every != bool(agent)  # either an agent or --all, and not both
+    if not names_one or (data and not every):
         raise UserError("choose an agent, or --all", "hardwon uninstall claude-code, or hardwon uninstall --all")
     home = paths.get_home()
     if agent is None:
@@ -151,12 +157,16 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     project = projects.find_git_root(os.getcwd()) if here else ""
     for path in hook_settings.list_hook_files(agent, project=project):
         _remove_hooks(agent, home, path, yes=yes)
+    if here:
+        return  # the MCP server is never registered for one project
+    # The MCP server may be in a file without hooks.
     for path, entry in hook_settings.read_install_ledger(home).items():
-        if not here and entry.get("host") == agent and "mcp" in entry:
+        if entry.get("host") == agent and "mcp" in entry:
             _remove_hooks(agent, home, path, yes=yes)
 
 
 def _remove_hooks(agent: str, home: str, path: str, *, yes: bool) -> None:
+    """Show what is taken out of one settings file, ask, and do it."""
     change = plan_removal(agent, home, path)
     if change.is_empty:
         click.echo(f"nothing of hardwon's in {path}")
@@ -170,8 +180,9 @@ def _remove_hooks(agent: str, home: str, path: str, *, yes: bool) -> None:
 
 
 def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
-    effect = f"delete everything in {home}" if delete_data else f"leave only your data in {home}"
-    if not confirm(yes, f"Remove hardwon from every agent, and {effect}?"):
+    """Take the hooks out of every agent, stop the worker, and remove hardwon's files."""
+    effect = "delete everything" if delete_data else "leave only your data"
+    if not confirm(yes, f"Remove hardwon from every agent, and {effect} in {home}?"):
         return
     refusals = []
     for name, path in hook_settings.list_settings_files(home):
@@ -192,6 +203,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
 
 
 def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequence[str]) -> None:
+    """Print what is left and why; exit with 1 if a settings file could not be changed."""
     with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
         os.rmdir(home)
     remaining_names = sorted(os.listdir(home)) if os.path.isdir(home) else []
@@ -242,12 +254,15 @@ def _print_timer(home: str, scheduler: str) -> None:
 
 
 def build_cron_line(home: str, command: list[str]) -> str:
+    """Return the line of a cron table that runs the command."""
     line = f"HARDWON_HOME={shlex.quote(home)} {shlex.join(command)} >/dev/null 2>&1"
     # An unescaped % ends the command in a cron table.
-    return f"*/{_INTERVAL_MINUTES} * * * * {line.replace('%', chr(92) + '%')}"
+    escaped_line = line.replace("%", "\\%")
+    return f"*/{_INTERVAL_MINUTES} * * * * {escaped_line}"
 
 
 def build_launch_agent(home: str, command: list[str]) -> str:
+    """Return the property list with which launchd runs the command."""
     properties = {
         "Label": _NAME,
         "ProgramArguments": command,
@@ -259,6 +274,7 @@ def build_launch_agent(home: str, command: list[str]) -> str:
 
 
 def build_service_unit(home: str, command: list[str]) -> str:
+    """Return the systemd unit that runs the command once; the timer starts it."""
     # systemd expands % everywhere and $ in commands.
     words = " ".join(_quote_unit_word(word).replace("$", "$$") for word in command)
     return (
@@ -268,11 +284,13 @@ def build_service_unit(home: str, command: list[str]) -> str:
 
 
 def _quote_unit_word(word: str) -> str:
+    """Return a word in quotes, as it stands for itself in a systemd unit."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
 def _build_timer_unit() -> str:
+    """Return the systemd unit that starts the service again and again."""
     interval = f"{_INTERVAL_MINUTES}min"
     return (
         f"[Unit]\nDescription=Run hardwon every {_INTERVAL_MINUTES} minutes\n\n"

@@ -127,7 +127,9 @@ def _show_lesson(connection: Connection, lesson: Lesson) -> None:
     """Print when a lesson fires, every text of it that an agent may be given, and what it would have done here."""
     record = to_lesson_record(lesson)
     echo_text(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]")
-    fields = {**record["triggers"], **{name: record.get(name) for name in _SHOWN_FIELDS}}
+    fields = dict(record["triggers"])
+    for name in _SHOWN_FIELDS:
+        fields[name] = record.get(name)
     for name, value in fields.items():
         if value:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -140,6 +142,7 @@ def _show_lesson(connection: Connection, lesson: Lesson) -> None:
 
 
 def _print_trusted(home: str, as_json: bool) -> None:
+    """Print the repositories that were trusted, and whether each is in use."""
     trusted_hashes = lessons_file.read_trusted_hashes(home)
     live_approvals = read_live_approvals(home)
     # Before the upgrade to approvals, everything trusted counts as approved.

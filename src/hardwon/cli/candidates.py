@@ -45,17 +45,20 @@ MAX_LINE_CHARS = 110
 
 
 def show_preview(candidate: Candidate) -> None:
+    """Print a candidate in a few lines: what goes wrong, and what a lesson would do."""
     echo_indented(f"L{candidate.number} ", to_printable_line(candidate.record["summary"]), bold=True)
     show_record(candidate.record)
 
 
 def show_in_force(lesson: Lesson, *, with_text: bool = True, err: bool = False) -> None:
+    """Say that a lesson is in force, and with `with_text` what it says."""
     echo_text(f"in force as a {lesson.delivery}: {lesson.slug}", err=err)
     if with_text:
         show_record(to_lesson_record(lesson), err=err)
 
 
 def show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
+    """Print the fields of a lesson that matter to a person, one below the other."""
     for name, text in describe_record(record):
         # The scope in it comes from a transcript, and must not start a line of its own.
         line = to_printable_line(text) if name == "delivery" else text
@@ -100,17 +103,21 @@ def show_proposal(home: str, connection: Connection, candidate: Candidate, judge
 def _show_call(prefix: str, segments: Segments, colour: str) -> None:
     """Print a call, with the words that only this one has in a colour."""
     if not segments:
-        return
-    text = to_printable_line("".join(text for text, _ in segments))
-    lines = wrap_text(text, get_width() - len(prefix), _MAX_QUOTE_LINES)
-    changed_words = {word for text, is_changed in segments if is_changed for word in to_printable_line(text).split()}
+        return  # this call is not known
+    changed_words = set[str]()
+    for segment, is_changed in segments:
+        if is_changed:
+            changed_words.update(to_printable_line(segment).split())
+    whole_call = to_printable_line("".join(segment for segment, _ in segments))
+    lines = wrap_text(whole_call, get_width() - len(prefix), _MAX_QUOTE_LINES)
     echo_styled(prefix, nl=False, fg=colour)
     for number, line in enumerate(lines):
-        if number:
+        if number > 0:
             click.echo(" " * len(prefix), nl=False)
         for position, word in enumerate(line.split(" ")):
+            text = word if position == 0 else f" {word}"
             is_changed = word in changed_words
-            echo_styled((" " if position else "") + word, nl=False, fg=colour if is_changed else None, bold=is_changed)
+            echo_styled(text, nl=False, fg=colour if is_changed else None, bold=is_changed)
         click.echo()
 
 
@@ -127,15 +134,19 @@ def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
         if replay.refused:
             figures += f", {replay.refused} refused"
     echo_field("replay", figures)
-    width = get_width() - 21
-    samples = replay.samples if replay else ()
+    if replay is None:
+        return
+    width = get_width() - 21  # beside the name and the outcome
+    calls = []
+    for call in replay.samples:
+        calls.append(f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}")
     # The same command may have failed several times; one line is enough.
-    calls = [f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}" for call in samples]
     for call_text in dict.fromkeys(calls):
         echo_field("", call_text, dim=True)
 
 
 def _describe_occurrences(candidate: Candidate) -> str:
+    """Return how often the mistake was made, and where."""
     if is_proposed_by_agent(candidate):
         return "in no transcript: an agent proposed it"
     reporter = "reported by an agent, " if candidate.tier == TAG_TIER else ""
@@ -144,15 +155,19 @@ def _describe_occurrences(candidate: Candidate) -> str:
 
 
 def _show_judgement(candidate: Candidate, judgement: Judgement) -> None:
+    """Print what a reader said about a candidate, and the words that it suggested."""
+    verdict = judgement.verdict
+    if judgement.void:
+        verdict += f" (void: {judgement.void})"
     reader = "you" if judgement.reader == PERSON_READER else judgement.reader
-    void_note = f" (void: {judgement.void})" if judgement.void else ""
-    echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
+    echo_field("reader", f"{reader}: {verdict} {judgement.body.get('why', '')}")
     for name, wording in extract_rewording(candidate, judgement).items():
         text = wording if isinstance(wording, str) else " | ".join(wording)
         echo_field(PATTERN_NAMES.get(name, name), text, indent=5)
 
 
 def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
+    """Print the quotes that a lesson rests on, each with its file and lines."""
     home = os.path.expanduser("~")
     quotes = group_evidence(evidence)
     for quote in quotes[:_MAX_EVIDENCE]:
@@ -183,7 +198,8 @@ def _ask_for_fields(candidate: Candidate) -> dict[str, Any]:
     """Ask for each field and return those that the person changed."""
     record = candidate.record
     show_preview(candidate)
-    kind = next((key for key in PATTERN_NAMES if record["triggers"].get(key)), "commandPatterns")
+    used_kinds = [name for name in PATTERN_NAMES if record["triggers"].get(name)]
+    kind = used_kinds[0] if used_kinds else "commandPatterns"
     summary = _ask_field("Summary", record["summary"])
     trigger = _ask_field(f"Trigger ({PATTERN_NAMES[kind]})", find_first_pattern(record, kind))
     solution = None if record["solution"] else _ask_field("Solution")
@@ -191,7 +207,7 @@ def _ask_for_fields(candidate: Candidate) -> dict[str, Any]:
     priority = record["priority"] if isinstance(record["priority"], int) else None
     answers: dict[str, Any] = {
         "summary": summary,
-        kind: trigger and [trigger],
+        kind: [trigger] if trigger else trigger,
         "solution": solution,
         "delivery": click.prompt("Delivery", type=click.Choice(DELIVERY_MODES), default=delivery),
         "priority": click.prompt("Priority", type=int, default=priority),
@@ -212,7 +228,7 @@ def _ask_field(question: str, suggested: str = "") -> str | None:
 def show_list(proposals: Sequence[Candidate]) -> None:
     """Print candidates in a table; nothing if there are none."""
     if not proposals:
-        return
+        return  # a heading alone would say nothing
     rows = []
     for candidate in proposals:
         summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)

@@ -17,11 +17,14 @@ Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem
 
 
 def _build_completion(list_rows: Callable[[], Rows]) -> Completion:
+    """Return a completion for click from a function that lists all names."""
+
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        matches = [(name, title) for name, title in list_rows() if name.lower().startswith(incomplete.lower())]
-        return [
-            CompletionItem(name, help=to_printable_line(title, _MAX_HELP_CHARS)) for name, title in matches[:_MAX_ITEMS]
-        ]
+        items = []
+        for name, title in list_rows():
+            if name.lower().startswith(incomplete.lower()):
+                items.append(CompletionItem(name, help=to_printable_line(title, _MAX_HELP_CHARS)))
+        return items[:_MAX_ITEMS]
 
     return complete
 
@@ -38,6 +41,7 @@ def _list_proposals() -> Rows:
 
 
 def _list_undoable() -> Rows:
+    """List what was put in force and can be taken back."""
     return [*_list_records("active", "ratified"), *_list_lessons()]
 
 
@@ -48,6 +52,7 @@ def _list_numbers(letter: str) -> Rows:
 
 
 def _list_sessions() -> Rows:
+    """List the latest sessions by the agents' ids; none without a database, which Tab must not create."""
     if not paths.has_database(paths.get_home()):
         return []
     from hardwon.cli.context import open_store

@@ -34,7 +34,7 @@ SETUP_LINES = {
 def config(ctx: click.Context, as_json: bool) -> None:
     """Show every setting: its value, its default, and where the value comes from."""
     if ctx.invoked_subcommand:
-        return
+        return  # `config get` and `config set` print for themselves
     settings_fields = [_describe_setting(setting) for setting in settings.SETTINGS]
     if as_json:
         echo_json(settings_fields)
@@ -87,9 +87,11 @@ def _find_setting(name: str, *command: str) -> settings.Setting:
     if name in settings.SETTINGS_BY_NAME:
         return settings.SETTINGS_BY_NAME[name]
     names_by_lowered = {known_name.lower(): known_name for known_name in settings.SETTINGS_BY_NAME}
-    matches = get_close_matches(name.lower(), names_by_lowered, n=1)
-    words = [command[0], names_by_lowered[matches[0]], *command[1:]] if matches else []
-    raise UserError(f"there is no setting {name!r}", shlex.join(["hardwon", "config", *words]))
+    fix = ["hardwon", "config"]
+    if matches := get_close_matches(name.lower(), names_by_lowered, n=1):
+        verb, *values = command
+        fix += [verb, names_by_lowered[matches[0]], *values]
+    raise UserError(f"there is no setting {name!r}", shlex.join(fix))
 
 
 def _describe_setting(setting: settings.Setting) -> dict[str, Any]:
@@ -108,11 +110,15 @@ def pause(here: bool, duration: str | None) -> None:
     """Pause hardwon: nothing is recorded, noted, held or blocked until it is lifted."""
     require_person("pausing")
     now = clock.now()
-    until = now + _parse_duration(duration) if duration else 0.0
-    scope = find_project_here() if here else pauses.EVERYWHERE
+    until, length = 0.0, "until you lift it: hardwon unpause"
+    if duration:
+        until, length = now + _parse_duration(duration), f"for {duration}"
+    scope, where = pauses.EVERYWHERE, "everywhere"
+    if here:
+        scope = find_project_here()
+        where = f"in {scope}"
     pauses.add_pause(paths.get_home(), until, scope, now)
-    where = f"in {scope}" if here else "everywhere"
-    click.echo(f"paused {where} {f'for {duration}' if duration else 'until you lift it: hardwon unpause'}")
+    click.echo(f"paused {where} {length}")
 
 
 def _parse_duration(text: str) -> float:
@@ -130,9 +136,11 @@ def unpause(here: bool) -> None:
     """Lift every pause, or this project's."""
     require_person("lifting a pause")
     home = paths.get_home()
-    project = find_project_here()
     active_pauses = pauses.list_active_pauses(home, clock.now())
-    remaining = [(until, scope) for until, scope in active_pauses if here and scope != project]
+    remaining = []
+    if here:
+        project = find_project_here()
+        remaining = [(until, scope) for until, scope in active_pauses if scope != project]
     pauses.write_pauses(home, remaining)
     if len(remaining) == len(active_pauses):
         click.echo("nothing was paused" + (" here" if here else ""))

@@ -57,7 +57,10 @@ class AgentOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
-        return record and (record[0].replace(", --host", ""), record[1])
+        if record is None:
+            return None
+        names, help_text = record
+        return names.replace(", --host", ""), help_text
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         return "'--agent'"
@@ -85,6 +88,7 @@ def open_store(*, drain: bool = False) -> Iterator[db.Connection]:
 
 
 def find_project_here() -> str:
+    """Return the project of the folder in which the command runs."""
     return projects.find_project_path(os.getcwd())
 
 
@@ -119,8 +123,10 @@ def confirm(yes: bool, question: str, *, default: bool = False, show_details: Ca
         answer = click.prompt(f"{make_printable(question)} {choices}", default="", show_default=False).strip().lower()
         if answer[:1] == "d":
             show_details()
-        elif answer[:1] in ("y", "n", ""):
-            return answer[:1] == "y" or (not answer and default)
+        elif not answer:
+            return default
+        elif answer[0] in ("y", "n"):
+            return answer[0] == "y"
 
 
 def require_consent(yes: bool, question: str) -> None:
@@ -142,10 +148,14 @@ def edit_as_json(record: Mapping[str, Any]) -> dict[str, Any]:
     except BadRecord as error:
         raise UserError(f"this is not a lesson: {'; '.join(error.faults)}", "edit it again") from None
     changes = {name: value for name, value in edited.items() if value != record.get(name)}
-    return {**changes, **{name: None for name in record if name not in edited}}
+    for name in record:
+        if name not in edited:
+            changes[name] = None
+    return changes
 
 
 def parse_record(text: str) -> dict[str, Any]:
+    """Parse the JSON of a lesson's record; UserError if it is not an object."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -156,6 +166,7 @@ def parse_record(text: str) -> dict[str, Any]:
 
 
 def show_diff(path: str, old_text: str, new_text: str) -> None:
+    """Print the difference of a file's old and new text, with two lines around each change."""
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2)
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
@@ -177,6 +188,7 @@ def open_decider(*, drain: bool = False, refreshes_brief: bool = False) -> Itera
 
 
 def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each field of a lesson to a command."""
     # Decorators apply from the last to the first, and click lists options in that order.
     for option in reversed(_LESSON_OPTIONS):
         command = option(command)
@@ -189,6 +201,7 @@ def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
     if flags.pop("here"):
         record["scope"] = {"type": "project", "path": find_project_here()}
     for name, value in flags.items():
-        if value is not None and value != ():
-            record[name] = list(value) if isinstance(value, tuple) else value
+        if value is None or value == ():
+            continue  # the option was not given
+        record[name] = list(value) if isinstance(value, tuple) else value
     return record

@@ -82,6 +82,7 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
 
 
 def _find_project(connection: db.Connection, name: str) -> str:
+    """Return the path of the project that a person named, or whose folder they gave; UserError if it is not known."""
     folder = os.path.abspath(os.path.expanduser(name))
     return exports.resolve_project_name(connection, name, projects.find_project_path(folder))
 
@@ -183,6 +184,7 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
 
 
 def _print_backups(home: str, as_json: bool) -> None:
+    """Print the backups, the newest first."""
     existing_backups = backups.list_backups(home)
     if as_json:
         echo_json([entry.__dict__ for entry in existing_backups])
@@ -233,9 +235,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     click.echo(f"read      {format_count(len(files), 'transcript')}")
     for path, fault in faults:
         echo_text(f"          {path}: {fault}")
-    click.echo(
-        f"new       {', '.join(format_count(counts[name], name[:-1]) for name in ('sessions', 'prompts', 'events'))}"
-    )
+    new_counts = [format_count(counts[f"{noun}s"], noun) for noun in ("session", "prompt", "event")]
+    click.echo(f"new       {', '.join(new_counts)}")
     if kept_until:
         click.echo(f"kept      until {kept_until[:10]}, {retention_days} days from today (retentionDays)")
     else:
@@ -299,6 +300,7 @@ def _import_records(
     restore_deleted: bool,
     as_json: bool,
 ) -> None:
+    """Import records, from whichever source, and print what came of it; exit with 1 if a line was refused."""
     if restore_deleted:
         require_person("restoring what was deleted")
     agent_variable = find_agent()

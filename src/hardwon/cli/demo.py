@@ -63,6 +63,7 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def _open_demo() -> Iterator[_Demo]:
+    """Yield a home of its own in a temporary folder; on leaving, its worker is stopped and all of it is deleted."""
     temp_folder = tempfile.gettempdir()
     parent_folder = temp_folder if len(temp_folder) <= _MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
@@ -83,6 +84,7 @@ def _open_demo() -> Iterator[_Demo]:
 
 
 def _wait_while(condition: Callable[[], bool]) -> None:
+    """Wait until the condition is false, but not for ever."""
     deadline = monotonic() + _TIMEOUT_SECONDS
     while condition() and monotonic() < deadline:
         sleep(0.02)
@@ -135,6 +137,7 @@ class _Demo:
                     _print_message("", content[0]["content"].splitlines()[-1], fg="red")
 
     def _read_lines(self, name: str) -> list[str]:
+        """Return the lines of a session that comes with hardwon, with this demo's project in them."""
         with open(os.path.join(SESSIONS_FOLDER, f"{name}.jsonl"), encoding="utf-8") as file:
             return [line.replace("PROJECT", self.project) for line in file]
 
@@ -169,6 +172,7 @@ class _Demo:
         echo_indented("  ", self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments]).rstrip())
 
     def _run_process(self, command: Sequence[str], stdin_text: str = "") -> str:
+        """Run a command and return what it prints; UserError if it fails."""
         # Block signals until the child's id is known, or a child that is just starting would be left running.
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)
         try:
@@ -204,6 +208,7 @@ def _print_title(title: str) -> None:
 
 
 def _print_answer(event: str, answer: dict[str, Any]) -> None:
+    """Say what hardwon answered a hook, if the person should see it."""
     reason = answer.get("permissionDecisionReason")
     note = answer.get("additionalContext")
     if reason:

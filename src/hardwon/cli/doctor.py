@@ -52,9 +52,10 @@ def doctor(as_json: bool) -> None:
         *_check_team(home),
     ]
     if as_json:
-        echo_json(
-            [{"name": check.name, "well": check.is_ok, "found": check.finding, "fix": check.fix} for check in checks]
-        )
+        records = []
+        for check in checks:
+            records.append({"name": check.name, "well": check.is_ok, "found": check.finding, "fix": check.fix})
+        echo_json(records)
     else:
         for check in checks:
             label, colour = {True: ("ok", "green"), False: ("bad", "red"), None: ("--", "yellow")}[check.is_ok]
@@ -67,6 +68,7 @@ def doctor(as_json: bool) -> None:
 
 
 def _check_home(home: str) -> Iterator[Check]:
+    """Check that hardwon can write its home, that nobody else can read it, and whether it is paused."""
     if not os.path.isdir(home):
         parent = os.path.dirname(home)
         if os.path.isdir(parent) and not os.access(parent, os.W_OK):
@@ -96,10 +98,11 @@ def _check_home(home: str) -> Iterator[Check]:
 
 
 def _check_team(home: str) -> Iterator[Check]:
+    """Check this machine's team; yield nothing if it is in none."""
     try:
         config = read_config(home)
         if config is None:
-            return
+            return  # this machine is in no team
         with open_store() as connection:
             forked_writers = read_forks(connection, config.team)
             state = Team(home, connection, config).state
@@ -116,7 +119,10 @@ def _check_team(home: str) -> Iterator[Check]:
 
 
 def _check_lessons(home: str) -> Iterator[Check]:
+    """Compile the manifest, and report what is wrong with the lessons."""
     try:
+        # The first also approves once what an older hardwon had in force, but opens the database, which `doctor` must
+        # not create.
         build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:
@@ -130,6 +136,7 @@ def _check_lessons(home: str) -> Iterator[Check]:
 
 
 def _check_worker(home: str) -> Iterator[Check]:
+    """Check that the worker runs or can run, and that no event waits for it in vain."""
     worker_status = lifecycle.read_status(home)
     failed_starts, last_failure = read_failed_starts(home)
     if worker_status.running and worker_status.version != __version__:
@@ -150,8 +157,9 @@ def _check_worker(home: str) -> Iterator[Check]:
 
 
 def _check_hook_log(path: str) -> Iterator[Check]:
+    """Yield what hooks could not do while no worker ran; nothing if there is no such log."""
     if not os.path.exists(path):
-        return
+        return  # no hook ever had anything to report
     failures = list[str]()
     refused_prompts = list[str]()
     refused_decisions = list[str]()
@@ -170,11 +178,15 @@ def _check_hook_log(path: str) -> Iterator[Check]:
     ):
         if lines:
             timestamp, _, text = lines[-1].partition(" ")
-            last = f"{format_time(float(timestamp))} {text}" if timestamp.isdecimal() else lines[-1]
-            yield Check("hook log", None, f"{format_count(len(lines), noun)} {verdict}; last: {last}", f"rm {path}")
+            last_line = lines[-1]
+            if timestamp.isdecimal():
+                last_line = f"{format_time(float(timestamp))} {text}"
+            finding = f"{format_count(len(lines), noun)} {verdict}; last: {last_line}"
+            yield Check("hook log", None, finding, f"rm {path}")
 
 
 def _check_database(home: str) -> Iterator[Check]:
+    """Check the size of the database, and whether work on it has come to a halt."""
     if not paths.has_database(home):
         return
     try:
@@ -203,17 +215,22 @@ def _check_database(home: str) -> Iterator[Check]:
         yield Check("denials", False, line, "upgrade or downgrade the agent, then: hardwon proof")
     when = f"last {format_age(last_scan)}" if last_scan else "none yet"
     finding = f"{when}; {format_count(candidate_count, 'candidate')} to review"
-    yield Check("scan", None, finding, "hardwon review") if candidate_count else Check("scan", True, finding)
+    if candidate_count:
+        yield Check("scan", None, finding, "hardwon review")
+    else:
+        yield Check("scan", True, finding)
     finding = f"{format_count(job_counts['waiting'] + job_counts['running'], 'job')} pending"
     if job_counts["dead"]:
         yield Check("distilling", False, f"{finding}, {job_counts['dead']} failed", "hardwon jobs list")
     else:
         yield Check("distilling", True, finding)
-    if backlog:
-        yield Check("index", None, backlog, "" if lifecycle.read_status(home).running else "hardwon start")
+    if backlog:  # a worker that runs is at it
+        fix = "" if lifecycle.read_status(home).running else "hardwon start"
+        yield Check("index", None, backlog, fix)
 
 
 def _check_fired_hooks(home: str) -> Iterator[Check]:
+    """Check that hooks fired in the latest sessions."""
     if not paths.has_database(home):
         return
     try:

@@ -59,18 +59,20 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(entries)
         return
+    if not entries and status:
+        click.echo("no handoffs like that")
+        return
     if not entries:
-        click.echo(
-            "no handoffs" + (" like that" if status else " yet: hardwon reflect SESSION, or hardwon handoff write")
-        )
+        click.echo("no handoffs yet: hardwon reflect SESSION, or hardwon handoff write")
         return
     rows = []
     for record, entry in zip(records, entries, strict=True):
         title = f"{to_printable_line(entry['topic'], 200)}\n{record.draft}"
         rows.append([f"H{record.id}", format_age(record.at), entry["state"], title])
     echo_table(["no", "when", "state", "about, and its file"], rows)
-    draft = next((f"H{record.id}" for record in records if record.status == DRAFT), "")
-    if draft:
+    drafts = [f"H{record.id}" for record in records if record.status == DRAFT]
+    if drafts:
+        draft = drafts[0]
         click.echo(f"Read one: hardwon handoff show {draft}, then hardwon accept {draft} or hardwon reject {draft}")
 
 
@@ -84,7 +86,9 @@ def show(name: str, as_json: bool) -> None:
         fields = handoffs.to_json(connection, record)
     page = handoffs.read_page(record)
     if as_json:
-        echo_json({**fields, "sections": dict(page.sections), "text": page.text} if page else fields)
+        if page:
+            fields |= {"sections": dict(page.sections), "text": page.text}
+        echo_json(fields)
         return
     echo_indented(f"H{record.id}  ", fields["topic"], bold=True)
     for label in ("state", "session", "file"):
@@ -169,10 +173,11 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
     agent_variable = find_agent()
     content = " ".join(text)
     if not content and is_interactive() and not is_json:
-        content = click.edit(_TEMPLATE, extension=".md") or ""
+        content = click.edit(_TEMPLATE, extension=".md") or ""  # None if it was left without saving
     elif not content:
         content = sys.stdin.read()
-    if not is_json and (not content.strip() or content == _TEMPLATE):
+    is_empty = not content.strip() or content == _TEMPLATE
+    if is_empty and not is_json:  # what is wrong with JSON is reported field by field
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
     with open_decider(drain=True, refreshes_brief=True) as decider:
         record, contradictions = write_handoff(
@@ -186,7 +191,9 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
             name=name,
             topic=topic,
         )
-    state = f"written as a draft, since {agent_variable} says an agent runs this" if agent_variable else "written"
+    state = "written"
+    if agent_variable:
+        state = f"written as a draft, since {agent_variable} says an agent runs this"
     echo_text(f"{state}: handoff H{record.id}, {record.draft}")
     if contradictions:
         echo_text(f"{CONTRADICTIONS_HEADING}:")
@@ -263,6 +270,7 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
 
 
 def _undo_reflection(number: int) -> None:
+    """Restore the files that a reflection wrote, and say what git still has of them."""
     from hardwon.actions.handoffs import undo_reflection
     from hardwon.lessons import compiled_brief
     from hardwon.search.brief import refresh_brief
@@ -281,6 +289,7 @@ def _undo_reflection(number: int) -> None:
 
 
 def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:
+    """Draft the handoffs of all sessions that are due, and print them."""
     from hardwon.handoff import reflection
     from hardwon.handoff.reflection import ReflectionResult
     from hardwon.search.brief import refresh_brief
@@ -303,6 +312,7 @@ def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bo
 
 
 def _print_result(result: ReflectionResult) -> None:
+    """Print a draft: where it is, what was found, and what comes next."""
     from hardwon.handoff.draft import next_step
 
     draft = result.draft
@@ -312,14 +322,15 @@ def _print_result(result: ReflectionResult) -> None:
     for memory in draft.memories:
         click.echo(f"  memory to approve ({memory.type}): {to_printable_line(memory.text)}")
     step = next_step(draft)
-    if not step:
-        step = draft.open_ends[0].text if draft.open_ends else "nothing says what comes next"
-    click.echo(f"  next: {to_printable_line(step)}")
+    if not step and draft.open_ends:
+        step = draft.open_ends[0].text
+    click.echo(f"  next: {to_printable_line(step or 'nothing says what comes next')}")
     if result.fallback_reason:
         echo_text(f"  {result.fallback_reason}", err=True)
 
 
 def _print_menu(items: list[dict[str, Any]], as_json: bool) -> None:
+    """Print what reflections look for, and how often people keep it."""
     if as_json:
         echo_json(items)
         return

@@ -80,8 +80,8 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
             text = file.read()
     elif text == "-" or (text is None and not changes and not sys.stdin.isatty()):
         text = sys.stdin.read()
-    # A flag wins over the same field of the record.
-    record = {**(parse_record(text) if text else {}), **changes}
+    record = parse_record(text) if text else {}
+    record |= changes  # a flag wins over the same field of the record
     if is_interactive() and not text:
         _ask_for_missing(record)
     agent_variable = find_agent()
@@ -99,6 +99,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
 
 def _ask_for_missing(record: dict[str, Any]) -> None:
+    """Ask for the fields that a lesson cannot do without, and put the answers into the record."""
     questions = {
         "summary": "What goes wrong, in a line",
         "problem": "Why it goes wrong",
@@ -184,22 +185,24 @@ def build(yes: bool, no_approve: bool) -> None:
         if change.change in (manifest.ADDED, manifest.CHANGED):
             show_diff(change.slug, _format_authored_fields(change.approved), _format_authored_fields(change.proposed))
     if changes and agent_variable:
-        click.echo(
-            f"nothing approved, since {agent_variable} says an agent runs this; a person types: {APPROVE_COMMAND}"
-        )
+        reason = f"since {agent_variable} says an agent runs this"
+        click.echo(f"nothing approved, {reason}; a person types: {APPROVE_COMMAND}")
     elif changes and not no_approve:
+        # Without a terminal the command itself is the person's word, so that scripts work.
         if is_interactive() and not confirm(yes, "Approve this?", default=True):
             click.echo("nothing approved; what was approved before stays in force")
         else:
             with open_decider() as decider:
                 build_result = approve_waiting_changes(decider, changes)
             click.echo(f"approved {format_count(len(changes), 'change')}; to undo: hardwon approvals")
-    waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
-    in_force = format_count(build_result.lesson_count, "lesson")
-    click.echo(f"{in_force} in force, {len(build_result.left_out)} left out{waiting}")
+    summary = f"{format_count(build_result.lesson_count, 'lesson')} in force, {len(build_result.left_out)} left out"
+    if build_result.waiting_changes:
+        summary += f", {len(build_result.waiting_changes)} waiting"
+    click.echo(summary)
 
 
 def _format_authored_fields(lesson: Lesson | None) -> str:
+    """Return what a person wrote of a lesson as JSON, for a difference; empty for no lesson."""
     if lesson is None:
         return ""
     return make_printable(json.dumps(select_authored_fields(lesson), indent=2, ensure_ascii=False))
@@ -261,10 +264,13 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
             matches.append(lesson)
     matches.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     if as_json:
-        echo_json([{**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)} for lesson in matches])
+        records = []
+        for lesson in matches:
+            records.append({**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)})
+        echo_json(records)
         return
     if not matches:
-        click.echo("no lessons" + (" like that" if lessons_in_file else " yet: hardwon lessons add"))
+        click.echo("no lessons like that" if lessons_in_file else "no lessons yet: hardwon lessons add")
         return
     rows = []
     for lesson in matches:
@@ -289,6 +295,7 @@ def _find_changes_to_approve(home: str) -> list[manifest.WaitingChange]:
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
+    """Print the lessons that wait for a decision."""
     from hardwon.cli.candidates import show_list
     from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 
@@ -301,8 +308,10 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
     show_list(matches)
     if matches:
         click.echo("next      hardwon review")
+    elif waiting:
+        click.echo("no candidates like that")
     else:
-        click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
+        click.echo("no candidates: hardwon scan")
 
 
 @lessons.command()
@@ -361,13 +370,14 @@ def _print_outcomes(lesson: Lesson) -> None:
         for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=_MAX_SHOWN_DELIVERIES):
             outcome = find_delivery_outcome(connection, delivery)
             if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
-                continue
+                continue  # a note, or its call is not recorded
             instead = _format_call(outcome.instead) if outcome.instead else "no call came instead"
             time_text = format_time(delivery["at"])
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
 def _format_call(call: dict[str, Any]) -> str:
+    """Return a call and how it ended, in one line."""
     from hardwon.efficacy.blame import describe_call
 
     outcome = "passed" if call["outcome"] == "fine" else call["outcome"]
@@ -404,8 +414,10 @@ def check(as_json: bool) -> None:
             echo_text(fault)
         for slug, reason in left_out.items():
             echo_text(f"left out {slug}: {reason}")
-        fault_count = f"{format_count(len(faults), 'fault')}, " if faults else ""
-        click.echo(f"{fault_count}{format_count(count, 'lesson')} in force")
+        summary = f"{format_count(count, 'lesson')} in force"
+        if faults:
+            summary = f"{format_count(len(faults), 'fault')}, {summary}"
+        click.echo(summary)
     if faults:
         raise SystemExit(1)
 

@@ -61,19 +61,21 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
         return
     rows = []
     for record, state in zip(matches, states, strict=True):
-        rows.append(
-            [f"M{record.id}", record.type, state, to_printable_line(memories.read_text(home, record), _MAX_LINE_CHARS)]
-        )
+        text = to_printable_line(memories.read_text(home, record), _MAX_LINE_CHARS)
+        rows.append([f"M{record.id}", record.type, state, text])
     for page in unapproved_pages:
         text = f"{to_printable_line(page.text, _MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
         rows.append(["-", page.type, "not approved here", text])
+    if not rows and status:
+        click.echo("no memories like that")
+        return
     if not rows:
-        click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
+        click.echo("no memories yet: hardwon memory add TYPE TEXT")
         return
     echo_table(["no", "type", "state", "memory"], rows)
-    proposed = next((f"M{record.id}" for record in matches if record.status == "candidate"), "")
+    proposed = [f"M{record.id}" for record in matches if record.status == "candidate"]
     if proposed:
-        click.echo(f"Decide with hardwon accept {proposed}, or hardwon reject {proposed}")
+        click.echo(f"Decide with hardwon accept {proposed[0]}, or hardwon reject {proposed[0]}")
     elif unapproved_pages:
         click.echo(f"Decide with hardwon memory approve {os.path.basename(unapproved_pages[0].path)}")
 
@@ -202,6 +204,7 @@ def approve(names: tuple[str, ...]) -> None:
 
 
 def _approve_memory(decider: Decider, record: Memory) -> None:
+    """Approve a memory, and say where its file is and what is doubtful about it."""
     from hardwon.actions.memories import approve_memory
 
     approved, path = approve_memory(decider, record)
@@ -230,6 +233,7 @@ def retire(names: tuple[str, ...]) -> None:
 
 
 def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
+    """Reject proposed memories, or retire active ones; UserError if one has another status."""
     from hardwon.actions.memories import reject_or_retire_memory
 
     with open_decider(refreshes_brief=True) as decider:

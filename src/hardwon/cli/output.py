@@ -35,6 +35,7 @@ def echo_text(text: str, *, err: bool = False) -> None:
 
 
 def echo_json(value: object) -> None:
+    """Print a value as JSON, indented for people."""
     click.echo(json.dumps(value, indent=2))
 
 
@@ -43,23 +44,26 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
     """Print rows under their headings; the wide column wraps, the others stay whole."""
     from rich.cells import cell_len, set_cell_size
 
-    wide_column %= len(columns)
-    cells = [[make_printable(cell).split("\n") for cell in row] for row in rows]
-    widths = []
-    for number, heading in enumerate(columns):
-        lines = [line for row in cells for line in row[number]]
-        widths.append(max(map(cell_len, [heading, *lines])))
+    wide_column %= len(columns)  # -1 is the last
+    cells = []  # of each row, the lines of each cell
+    widths = [cell_len(heading) for heading in columns]
+    for row in rows:
+        cell_lines = [make_printable(cell).split("\n") for cell in row]
+        cells.append(cell_lines)
+        for number, lines in enumerate(cell_lines):
+            widths[number] = max(widths[number], *map(cell_len, lines))
     gaps = len(_COLUMN_GAP) * (len(columns) - 1)
-    room = shutil.get_terminal_size().columns - gaps - (sum(widths) - widths[wide_column])
+    other_columns = sum(widths) - widths[wide_column]
+    room = shutil.get_terminal_size().columns - gaps - other_columns
     widths[wide_column] = max(min(widths[wide_column], room), _MIN_WIDE_COLUMN)
     headings = _COLUMN_GAP.join(set_cell_size(heading, width) for heading, width in zip(columns, widths, strict=True))
     echo_styled(headings.rstrip(), dim=True)
-    for row in cells:
+    for cell_lines in cells:
         wide_lines = []
-        for line in row[wide_column]:
+        for line in cell_lines[wide_column]:
             wide_lines += wrap_cells(line, widths[wide_column])
-        row[wide_column] = wide_lines
-        for parts in zip_longest(*row, fillvalue=""):
+        cell_lines[wide_column] = wide_lines
+        for parts in zip_longest(*cell_lines, fillvalue=""):
             line = _COLUMN_GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
             click.echo(line.rstrip())
 
@@ -103,17 +107,20 @@ def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Call
 
 
 def get_width() -> int:
+    """Return the width to print at: the terminal's, but no wider than is easy to read."""
     # Below 40 columns nothing would be left for the text of a table.
     return max(min(shutil.get_terminal_size().columns, _MAX_WIDTH), 40)
 
 
 def echo_styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text in bold, dim or a colour, unless NO_COLOR is set."""
-    is_plain = bool(os.environ.get("NO_COLOR"))
-    click.echo(text if is_plain or not style else click.style(text, **style), err=err, nl=nl)
+    if style and not os.environ.get("NO_COLOR"):
+        text = click.style(text, **style)
+    click.echo(text, err=err, nl=nl)
 
 
 def echo_field(name: str, text: str, *, indent: int = 3, **style: Any) -> None:
+    """Print a text behind its name, such as `solution  …`."""
     echo_indented(f"{' ' * indent}{name:<{_NAME_WIDTH}}", text, **style)
 
 
@@ -123,7 +130,9 @@ def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -
     Further lines are indented, so that they cannot pass for lines of ours.
     """
     lines = wrap_text(make_printable(text), get_width() - len(prefix), max_lines)
-    echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
+    indent = " " * len(prefix)
+    indented_text = f"\n{indent}".join(lines).rstrip()
+    echo_styled(prefix + indented_text, **style)
 
 
 def wrap_text(text: str, width: int, max_lines: int = 0) -> list[str]:
@@ -135,7 +144,8 @@ def wrap_text(text: str, width: int, max_lines: int = 0) -> list[str]:
     for line in text.split("\n"):
         lines += wrapper.wrap(line) or [""]
     if max_lines and len(lines) > max_lines:
-        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: width - 1]}…"]
+        del lines[max_lines:]
+        lines[-1] = f"{lines[-1][: width - 1]}…"
     return lines
 
 
@@ -145,14 +155,19 @@ def wrap_cells(text: str, width: int) -> list[str]:
 
     lines = [""]
     for word in text.split():
-        for piece in chop_cells(word, width) if cell_len(word) > width else [word]:
-            if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(piece) > width:
-                lines.append("")
-            lines[-1] += f" {piece}" if lines[-1] else piece
+        pieces = chop_cells(word, width) if cell_len(word) > width else [word]
+        for piece in pieces:
+            if not lines[-1]:
+                lines[-1] = piece
+            elif cell_len(lines[-1]) + 1 + cell_len(piece) <= width:
+                lines[-1] += f" {piece}"
+            else:
+                lines.append(piece)
     return lines
 
 
 def format_duration(seconds: float) -> str:
+    """Return a length of time in its largest unit, such as `3 h`."""
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {name}"
@@ -165,13 +180,16 @@ def format_time(timestamp: float, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def format_age(timestamp: float) -> str:
+    """Return how long ago a time was."""
     return f"{format_duration(max(clock.now() - timestamp, 0))} ago"
 
 
 def format_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return a record with these timestamps as ISO text; a missing one is null."""
-    times = {name: clock.format_iso(fields[name]) if fields[name] else None for name in names}
-    return {**fields, **times}
+    formatted = dict(fields)
+    for name in names:
+        formatted[name] = clock.format_iso(fields[name]) if fields[name] else None
+    return formatted
 
 
 @contextmanager

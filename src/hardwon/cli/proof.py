@@ -64,9 +64,10 @@ _VERDICT_NAMES = {
 def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bool, as_json: bool) -> None:
     """Show whether lessons prevent the repeat: what each firing led to, and how sure that is."""
     home = paths.get_home()
-    if measure + stop + undo > 1 or ((measure or stop or undo) and not slug):
+    decision_count = measure + stop + undo
+    if decision_count > 1 or (decision_count and not slug):
         raise UserError("choose one of --measure, --stop and --undo, with a lesson", "hardwon proof SLUG --measure")
-    if slug and (measure or stop or undo):
+    if slug and decision_count:
         require_person("deciding how a lesson is delivered")
         with open_decider(drain=True) as decider:
             lesson = find_lesson(home, slug)
@@ -99,6 +100,7 @@ def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bo
 
 
 def _update_ledger(connection: Connection, home: str) -> None:
+    """Judge every firing that can be judged by now, so that the figures are of this moment."""
     record_past_firings(connection, home)
     now = clock.now()
     propose_retiring_gone(connection, home, now)
@@ -108,9 +110,11 @@ def _update_ledger(connection: Connection, home: str) -> None:
 
 
 def _print_all(proofs: list[LessonProof]) -> None:
-    fired = [
-        lesson_proof for lesson_proof in proofs if lesson_proof.told_counts.total + lesson_proof.silent_counts.total
-    ]
+    """Print a line for each lesson that has fired, and what all of them prevent together."""
+    fired = []
+    for lesson_proof in proofs:
+        if lesson_proof.told_counts.total or lesson_proof.silent_counts.total:
+            fired.append(lesson_proof)
     if not fired:
         click.echo("no lesson has fired yet")
         return
@@ -134,17 +138,20 @@ def _print_all(proofs: list[LessonProof]) -> None:
         click.echo(f"and {len(fired) - _MAX_LISTED} more: hardwon proof --json")
     trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
     share = compute_pooled_share(trials)
-    if share and any(not trial.is_live for trial in trials):
+    has_silent_trial = not all(trial.is_live for trial in trials)  # without one there is nothing to compare with
+    if share and has_silent_trial:
         click.echo(f"here hardwon prevents {format_share(share)}, by {format_count(len(trials), 'measured firing')}")
     else:
         click.echo("nobody measured whether these help: hardwon proof SLUG --measure")
 
 
 def _name_grade(lesson_proof: LessonProof) -> str:
+    """Return how sure it is that a lesson helps, in a word or two for a table."""
     if lesson_proof.stepped_down_to:
         return f"now {lesson_proof.stepped_down_to}"
-    is_undecided = lesson_proof.is_measured and lesson_proof.grade != PROVEN
-    return "being measured" if is_undecided else lesson_proof.grade
+    if lesson_proof.is_measured and lesson_proof.grade != PROVEN:
+        return "being measured"
+    return lesson_proof.grade
 
 
 def _format_latest_firings(connection: Connection, lesson_proof: LessonProof) -> list[str]:
@@ -156,13 +163,15 @@ def _format_latest_firings(connection: Connection, lesson_proof: LessonProof) ->
     for firing in latest:
         time_text = format_time(firing.at, "%m-%d %H:%M")
         arm = "told" if firing.arm in TOLD_ARMS else "silent"
-        call = calls.get(firing.instead or 0)
-        call_text = f": {to_printable_line(describe_call(call), 60)} ({call['outcome']})" if call else ""
-        lines.append(f"{time_text}  {arm:<7} {_VERDICT_NAMES[firing.verdict]}{call_text}")
+        line = f"{time_text}  {arm:<7} {_VERDICT_NAMES[firing.verdict]}"
+        if call := calls.get(firing.instead or 0):  # retention may have deleted it
+            line += f": {to_printable_line(describe_call(call), 60)} ({call['outcome']})"
+        lines.append(line)
     return lines
 
 
 def _print_lesson(lesson_proof: LessonProof, latest_lines: Sequence[str]) -> None:
+    """Print all that is known about whether one lesson helps."""
     lesson = lesson_proof.lesson
     echo_styled(lesson.slug, bold=True)
     echo_field("lesson", lesson.summary)
@@ -208,6 +217,7 @@ def _build_record(lesson_proof: LessonProof, *, with_names: bool) -> dict[str, o
 
 
 def _build_counts(counts: FiringCounts) -> dict[str, int]:
+    """Return counts of firings by the names that the JSON has."""
     return {
         "firings": counts.total,
         "changed": counts.by_verdict[CHANGED],

@@ -82,6 +82,7 @@ def purge(
 
 
 def _print_deletions(as_json: bool) -> None:
+    """Print the log of deletions, the newest first."""
     with open_store() as connection:
         entries = deletions.list_newest(connection, _MAX_LOG_ENTRIES)
     if as_json:
@@ -95,10 +96,12 @@ def _print_deletions(as_json: bool) -> None:
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:
+    """Return counts as one text, such as `events 3, prompts 1`."""
     return ", ".join(f"{noun} {count}" for noun, count in counts.items())
 
 
 def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was or would be deleted, what was left alone, and what nobody can check."""
     if as_json:
         echo_json(
             {
@@ -117,7 +120,9 @@ def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as
     if not report.removed:
         click.echo(f"{verb:<10}nothing: hardwon does not hold it")
     for path, numbers in report.approved.items():
-        line_numbers = "across lines" if numbers == [0] else ", ".join(map(str, numbers))
+        line_numbers = ", ".join(map(str, numbers))
+        if numbers == [0]:  # it begins in one line and ends in another
+            line_numbers = "across lines"
         echo_text(f"yours     {path}: line {line_numbers}; not touched, edit it yourself")
     for path in report.transcripts:
         echo_text(f"agent's   {path} still holds it")

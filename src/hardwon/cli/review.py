@@ -47,6 +47,7 @@ from hardwon.text.characters import format_count, to_printable_line
 
 _NOTHING_TO_REVIEW = "nothing to review; look for more: hardwon scan"
 _ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
+_REWORDED_LABEL = "[w]ords of the reader"
 _EDITABLE_FIELDS = (
     "summary",
     "problem",
@@ -119,13 +120,12 @@ def _list_open_failures(home: str, connection: Connection) -> None:
     failures = list_waiting(home, connection, "open")
     failures.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, candidate.number))
     for candidate in failures:
-        episodes = list_episodes(connection, candidate.signature, limit=1)
-        reason = next((episode.body.get("rejection", "") for episode in episodes), "")
+        best_episodes = list_episodes(connection, candidate.signature, limit=1)
+        reason = best_episodes[0].body.get("rejection", "") if best_episodes else ""
+        times = format_count(candidate.occurrences, "time")
+        sessions = format_count(len(candidate.sessions), "session")
         echo_indented(f"L{candidate.number} ", to_printable_line(candidate.record["summary"]), bold=True)
-        echo_field(
-            "seen",
-            f"{format_count(candidate.occurrences, 'time')} in {format_count(len(candidate.sessions), 'session')}",
-        )
+        echo_field("seen", f"{times} in {sessions}")
         echo_field("why not", reason or describe_figures(candidate.parts))
     if not failures:
         click.echo("no repeated failure is open")
@@ -153,6 +153,7 @@ class _Review:
         self.position = 0
 
     def run(self) -> None:
+        """Show one candidate after the other, and do what the person's keys say."""
         if not self.waiting:
             click.echo(_NOTHING_TO_REVIEW)
             return
@@ -164,7 +165,7 @@ class _Review:
                 shown_position = self.position
             letter = _read_key()
             if letter in ("q", ""):
-                break
+                break  # the end of the input is as good as q
             key = keys.get(letter)
             if key is None:
                 click.echo(f"{letter!r} is none of the keys; ? explains them")
@@ -185,14 +186,15 @@ class _Review:
         click.echo(f"{decision_count} kept; {format_count(remaining_count, 'candidate')} left")
 
     def _show(self) -> None:
+        """Print the current candidate and the keys that can be pressed."""
         candidate = self.waiting[self.position]
         judgement = self.judgements.get(candidate.number)
         click.echo()
         echo_styled(f"── {self.position + 1} of {len(self.waiting)} ".ljust(get_width() - 1, "─"), dim=True)
         show_proposal(self.home, self.connection, candidate, judgement)
-        labels = [
-            key.label for key in _KEYS if key.label and (key.letter != "w" or extract_rewording(candidate, judgement))
-        ]
+        labels = [key.label for key in _KEYS if key.label]
+        if not extract_rewording(candidate, judgement):
+            labels.remove(_REWORDED_LABEL)
         echo_styled(" ".join(["  ", *labels, "[q]uit [?]help"]), dim=True)
 
     def _open_decider(self) -> Decider:
@@ -214,12 +216,14 @@ class _Review:
         return self.accept(candidate, is_measured=True)
 
     def accept_reworded(self, candidate: Candidate) -> bool:
+        """Accept the candidate with the words that a reader suggested."""
         wording = extract_rewording(candidate, self.judgements.get(candidate.number))
         if not wording:
             raise UserError("no suggested rewording for this candidate", "hardwon review --help")
         return self.accept(candidate, wording)
 
     def edit(self, candidate: Candidate) -> bool:
+        """Open the candidate in the person's editor, and accept it as they leave it."""
         record = candidate.record
         changes = edit_as_json({name: record[name] for name in _EDITABLE_FIELDS if name in record})
         if not changes:
@@ -236,6 +240,7 @@ class _Review:
         return False
 
     def undo(self, candidate: Candidate) -> bool:
+        """Take back the last decision of this review, and return to that candidate."""
         if not self.decisions:
             click.echo("nothing to undo")
             return False
@@ -245,6 +250,7 @@ class _Review:
         return False
 
     def show_details(self, candidate: Candidate) -> bool:
+        """Print what does not fit on the first screen."""
         echo_field("problem", candidate.record["problem"])
         echo_field(
             "also", f"priority {candidate.record['priority']}, {', '.join(candidate.record['tags']) or 'no tags'}"
@@ -267,7 +273,7 @@ _KEYS = (
         "accept and measure: silent in some sessions, to find out whether it helps",
         _Review.accept_and_measure,
     ),
-    _Key("w", "[w]ords of the reader", "accept with the words that a reader suggested", _Review.accept_reworded),
+    _Key("w", _REWORDED_LABEL, "accept with the words that a reader suggested", _Review.accept_reworded),
     _Key("e", "[e]dit", "edit in your editor, then accept", _Review.edit),
     _Key("r", "[r]eject", "reject: it will not be proposed again", _Review.reject),
     _Key("s", "[s]kip", "skip: it stays in the queue", _Review.skip),
@@ -298,13 +304,20 @@ def _read_key() -> str:
 
 def _skip_escape_sequence(descriptor: int) -> None:
     """Read the rest of what an arrow or function key sends, such as `[A`: its letter is no answer."""
-    if not select.select([descriptor], [], [], 0)[0] or os.read(descriptor, 1) not in b"[O":
-        return
-    while select.select([descriptor], [], [], 0)[0] and not b"@" <= os.read(descriptor, 1) <= b"~":
-        pass
+
+    def has_byte() -> bool:
+        readable, _, _ = select.select([descriptor], [], [], 0)
+        return bool(readable)
+
+    if not has_byte() or os.read(descriptor, 1) not in b"[O":
+        return  # the Escape key alone
+    while has_byte():
+        if b"@" <= os.read(descriptor, 1) <= b"~":
+            return  # the byte that ends a sequence
 
 
 def _read_and_save_judgements(home: str, connection: Connection, file: str) -> None:
+    """Store the judgements in a file, for which a reader was given `hardwon review --json`."""
     from hardwon.actions.judging import store_judgements
 
     try:
@@ -321,6 +334,7 @@ def _read_and_save_judgements(home: str, connection: Connection, file: str) -> N
 
 
 def _print_judgement(judgement: Judgement) -> None:
+    """Print whether a judgement counts."""
     outcome = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
     echo_text(f"{judgement.candidate}  {judgement.verdict:<8}{outcome}")
 

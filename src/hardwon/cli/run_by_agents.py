@@ -36,18 +36,20 @@ def record_hooks(folder: str, event: str) -> None:
         text = json.dumps(wire, indent=1, ensure_ascii=False) + "\n"
     except ValueError:
         wire = {}  # worth seeing as well
-    tool = get_first_text(wire, "tool_name", "toolName", "tool").replace("/", "_")
-    name = f"{event}-{tool}" if tool else event
+    name = event
+    if tool := get_first_text(wire, "tool_name", "toolName", "tool"):
+        name += f"-{tool.replace('/', '_')}"
     os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{name}.json")
     number = 1
     while True:
-        path = os.path.join(folder, f"{name}-{number}.json" if number > 1 else f"{name}.json")
         try:
             with open(path, "x", encoding="utf-8") as file:  # agents run several hooks at once
                 file.write(text)
             break
         except FileExistsError:
             number += 1
+            path = os.path.join(folder, f"{name}-{number}.json")
     click.echo("{}")
 
 

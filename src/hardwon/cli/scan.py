@@ -78,7 +78,11 @@ def scan(
         raise UserError("--tier1-only and --tier2-only exclude each other", "choose one of them")
     if yes:
         require_person("accepting lessons")
-    tiers = [tier for tier, is_left_out in ((1, tier2_only), (2, tier1_only)) if not is_left_out]
+    tiers = [1, 2]
+    if tier1_only:
+        tiers = [1]
+    elif tier2_only:
+        tiers = [2]
     request = ScanRequest(full, scan_paths, agent or "", parse_time(since, clock.now()), tiers)
     home = paths.get_home()
     values = settings.load_settings(home)
@@ -91,7 +95,7 @@ def scan(
                 # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
                 is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
                 if auto and not (has_lock and is_wanted):
-                    return
+                    return  # the background tries again later
                 # It runs at low priority, because a person may be waiting for an agent.
                 if auto:
                     os.nice(10)
@@ -124,6 +128,7 @@ def _wait_for_scan_lock(home: str, *, gives_up: bool) -> Iterator[bool]:
 
 
 def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: int) -> None:
+    """Print the outcome of a scan as JSON."""
     echo_json(
         {
             "generatedAt": clock.format_iso(clock.now()),
@@ -139,6 +144,7 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
 
 
 def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) -> None:
+    """Print what a scan read and found, and the best of the new candidates."""
     from hardwon.cli.candidates import show_list
 
     click.echo(f"read      {describe_read_size(outcome)}")
@@ -166,6 +172,7 @@ def echo_remaining(waiting_count: int) -> None:
 
 
 def describe_read_size(outcome: ScanResult) -> str:
+    """Return how much a scan read."""
     if not outcome.file_count:
         return "nothing new"
     megabytes = outcome.byte_count / 1e6
@@ -180,11 +187,11 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
     from hardwon.cli.candidates import show_in_force, show_preview
 
     sound = list_sound_reports(home, connection)
-    if sound and not yes and (silent or not is_interactive() or find_agent()):
-        if not silent:
-            click.echo(
-                f"{format_count(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes"
-            )
+    can_ask = is_interactive() and not silent and not find_agent()
+    if not yes and not can_ask:
+        if sound and not silent:
+            lesson_count = format_count(len(sound), "lesson")
+            click.echo(f"{lesson_count} reported by agents: hardwon review, or hardwon scan --yes")
         return
     for number, candidate in enumerate(sound, 1):
         if not silent:
@@ -249,8 +256,10 @@ def state(as_json: bool) -> None:
     """Show how far each transcript was read."""
     with open_store() as connection:
         files, malformed = transcripts.read_scan_progress(connection)
-        scan_times = [candidates.find_last_scan_time(connection, *kinds) for kinds in ((), ("full",))]
-    last_scan, last_full_scan = [at and clock.format_iso(at) for at in scan_times]
+        last_scan_at = candidates.find_last_scan_time(connection)
+        last_full_scan_at = candidates.find_last_scan_time(connection, "full")
+    last_scan = clock.format_iso(last_scan_at) if last_scan_at else None
+    last_full_scan = clock.format_iso(last_full_scan_at) if last_full_scan_at else None
     if as_json:
         echo_json({"files": files, "lastFullScanAt": last_full_scan, "lastScanAt": last_scan, "malformed": malformed})
         return

@@ -104,8 +104,9 @@ def search(
     if as_json:
         echo_json(_to_json(result.__dict__))
     else:
-        filters = {"--type": type_, "--concept": concept, "--file": file, "--agent": host}
-        _print_result(result, query, everywhere, [f"{name} {value}" for name, value in filters.items() if value])
+        options = {"--type": type_, "--concept": concept, "--file": file, "--agent": host}
+        filters = [f"{name} {value}" for name, value in options.items() if value]
+        _print_result(result, query, everywhere, filters)
     if not result.hits:
         raise SystemExit(1)
 
@@ -182,6 +183,7 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextmanager
 def _open_searchable_store() -> Iterator[db.Connection]:
+    """Open the database with its index as far as it can be brought up to date now; say what is missing."""
     with query_scope.open_store(paths.get_home(), drain_spool) as connection:
         if backlog := describe_backlog(connection, with_vectors=False):
             click.echo(f"{backlog}: the worker does the rest (hardwon start)", err=True)
@@ -189,6 +191,7 @@ def _open_searchable_store() -> Iterator[db.Connection]:
 
 
 def _resolve_scope(connection: db.Connection, project_name: str, everywhere: bool) -> str:
+    """Return the project to search: the named one, every one, or that of this folder."""
     name = query_scope.ALL_PROJECTS if everywhere else os.path.expanduser(project_name)
     return query_scope.resolve_project(connection, name, os.getcwd(), "search every project: --all")
 
@@ -208,6 +211,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
+    """Print the hits, or that there are none."""
     unmatched_note = recalled_text.format_unmatched(result.unmatched)
     if result.note:
         echo_styled(result.note, err=True, dim=True)
@@ -220,10 +224,14 @@ def _print_result(result: SearchResult, query: str, everywhere: bool, filters: S
         for hit in result.hits:
             _print_hit(hit, everywhere)
     else:
-        subject = f" for {query!r}" if query else ""
-        subject += f" with {' '.join(filters)}" if filters else ""
-        scope_note = "" if everywhere else " in this project; search every project: --all"
-        echo_text(f"nothing was found{subject}{scope_note}")
+        message = "nothing was found"
+        if query:
+            message += f" for {query!r}"
+        if filters:
+            message += f" with {' '.join(filters)}"
+        if not everywhere:
+            message += " in this project; search every project: --all"
+        echo_text(message)
         if unmatched_note:
             echo_text(unmatched_note)
 
@@ -305,9 +313,14 @@ def _print_timeline(records: Sequence[dict[str, Any]], marked_id: str) -> None:
 
 
 def _print_record(record: dict[str, Any]) -> None:
+    """Print one record in full."""
     when = format_time(record["at"])
-    kind = record["kind"] if record["type"] == record["kind"] else f"{record['kind']}, {record['type']}"
-    tokens = f"about {record['tokens']}" + (f"; learning it cost {record['cost']}" if record.get("cost") else "")
+    kind = record["kind"]
+    if record["type"] != kind:
+        kind += f", {record['type']}"
+    tokens = f"about {record['tokens']}"
+    if record.get("cost"):
+        tokens += f"; learning it cost {record['cost']}"
     echo_indented(f"{record['id']}  ", record["title"], bold=True)
     for name, text in (
         ("kind", kind),
@@ -358,6 +371,7 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
 
 def _describe_section(section: BriefSection) -> dict[str, Any]:
+    """Return the figures of a section of the brief by the names that the JSON has."""
     from hardwon.lessons.start_replies import START_LIMIT
 
     return {

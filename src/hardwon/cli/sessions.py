@@ -59,7 +59,8 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
         counts = [str(session["prompts"]), str(session["events"])]
         rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
     # Each session stays on one line: its first prompt gets the room that is left.
-    used_width = sum(max(map(len, column)) + 2 for column in zip(_COLUMNS, *rows, strict=True))
+    column_widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    used_width = sum(column_widths) + 2 * len(column_widths)
     text_width = max(get_width() - used_width, _MIN_TEXT_WIDTH)
     for row, session in zip(rows, records, strict=True):
         row.append(to_printable_line(session["first_prompt"], text_width))
@@ -89,11 +90,14 @@ def show(name: str, as_json: bool) -> None:
         fields = format_times(session, *_TIME_FIELDS)
         echo_json({**fields, "counts": counts, "summary": summary_fields, "timeline": timeline})
         return
-    ended = f", ended {format_time(session['ended_at'])}" if session["ended_at"] else ""
-    reason = f" ({session['reason']})" if session["reason"] else ""
+    status = f"{session['status']}; began {format_time(session['started_at'])}"
+    if session["ended_at"]:
+        status += f", ended {format_time(session['ended_at'])}"
+    if session["reason"]:
+        status += f" ({session['reason']})"
     echo_text(f"session   {session['session']}, number {session['id']}, {session['host']}")
     echo_text(f"project   {session['project_path'] or session['cwd'] or '-'}")
-    echo_text(f"status    {session['status']}; began {format_time(session['started_at'])}{ended}{reason}")
+    echo_text(f"status    {status}")
     click.echo(f"recorded  {_count_contents(session, ', ')}\n")
     for step in steps:
         echo_text(_format_step(step))
@@ -102,10 +106,12 @@ def show(name: str, as_json: bool) -> None:
 
 
 def _count_contents(session: dict[str, Any], separator: str) -> str:
+    """Return how many prompts and events a session has."""
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
 def _format_step(step: dict[str, Any]) -> str:
+    """Return a step of a session as one line."""
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":
         lead = "> "
@@ -126,11 +132,13 @@ def _format_step(step: dict[str, Any]) -> str:
     else:
         lead = f"  {step['kind']} "
         text = step["response"]
-    agent = f" [{step['agent']}]" if step.get("agent") else ""
-    return f"{when}{agent}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
+    if step.get("agent"):  # a sub-agent's
+        when += f" [{step['agent']}]"
+    return f"{when}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
 
 
 def _print_summary(summary: Summary) -> None:
+    """Print the parts of a summary, each with its name in front of its first line."""
     click.echo()
     for name in ("request", "investigated", "learned", "completed", "next_steps"):
         label = name.replace("_", " ")

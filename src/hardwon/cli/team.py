@@ -55,6 +55,7 @@ def team() -> None:
 
 
 def _read_config() -> TeamConfig:
+    """Return this machine's team; UserError if it is in none."""
     config = client.read_config(paths.get_home())
     if config is None:
         raise UserError("this machine is in no team", _JOIN_FIX)
@@ -82,6 +83,7 @@ def _open_for_decision(deed: str) -> Iterator[Team]:
 
 
 def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
+    """Exchange records with the server; UserError if it is away or refuses."""
     try:
         return client.exchange_records(connection, config)
     except ServerAway as error:
@@ -130,8 +132,11 @@ def check(folder: str, as_json: bool) -> None:
     faults = list(sharing.find_file_faults(project))
     if as_json:
         echo_json({"faults": faults})
-    for fault in () if as_json else faults or ["lessons   ok"]:
-        echo_text(fault)
+    elif not faults:
+        click.echo("lessons   ok")
+    else:
+        for fault in faults:
+            echo_text(fault)
     if faults:
         raise SystemExit(1)
 
@@ -249,7 +254,9 @@ def status(as_json: bool) -> None:
         config = opened_team.config
         arrivals = team_decisions.list_arrivals(opened_team)
         proposals = team_decisions.list_proposals(opened_team)
-        machine = state.machines.get(config.load_key().machine) if config.key else None
+        machine = None  # one that only reads has no key
+        if config.key:
+            machine = state.machines.get(config.load_key().machine)
         report: dict[str, Any] = {
             "team": state.name,
             "url": config.url,
@@ -358,6 +365,7 @@ def share(name: str, yes: bool) -> None:
 
 
 def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
+    """Return what would be shared of a lesson, memory or handoff; UserError if it is not approved."""
     listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
     if kind == "M":
@@ -398,12 +406,18 @@ def print_subjects(as_json: bool) -> None:
         return
     rows = []
     for entry in subjects:
-        version = entry.get_version(entry.in_force) or (entry.versions[-1] if entry.versions else None)
-        title = sharing.describe_content(version.content if version and entry.status != ERASED else None)
-        conflict = f", {len(entry.heads)} versions" if len(entry.heads) > 1 else ""
-        counts = entry.counts
-        outcome = f"{counts['told']}, {counts.get('told_failed', 0)} failed" if counts.get("told") else ""
-        rows.append([entry.name, f"{entry.status}{conflict}", outcome, to_printable_line(title, _TITLE_WIDTH)])
+        version = entry.get_version(entry.in_force)
+        if version is None and entry.versions:
+            version = entry.versions[-1]
+        content = version.content if version and entry.status != ERASED else None
+        title = to_printable_line(sharing.describe_content(content), _TITLE_WIDTH)
+        status = entry.status
+        if len(entry.heads) > 1:  # machines changed it without knowing of each other
+            status += f", {len(entry.heads)} versions"
+        outcome = ""
+        if entry.counts.get("told"):
+            outcome = f"{entry.counts['told']}, {entry.counts.get('told_failed', 0)} failed"
+        rows.append([entry.name, status, outcome, title])
     if rows:
         echo_table(["subject", "status", "told", "what"], rows)
     else:
@@ -442,10 +456,14 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
         if not names and not is_interactive():
             _print_waiting(opened_team)
             return
-        for proposal in team_decisions.list_proposals(opened_team) if opened_team.is_reviewer else ():
-            if not names:
+        proposals = team_decisions.list_proposals(opened_team) if opened_team.is_reviewer else []
+        for proposal in proposals:
+            if names:
+                is_approved = names.get(proposal.subject.name, False)
+            else:
                 _print_arrival(opened_team, proposal)
-            if names.get(proposal.subject.name) or (not names and click.confirm("Approve it for the team?")):
+                is_approved = click.confirm("Approve it for the team?")
+            if is_approved:
                 team_decisions.approve_version(opened_team, proposal.subject, proposal.version.hash)
                 echo_text(f"approved for the team: {proposal.title}")
         for arrival in team_decisions.list_arrivals(opened_team):
@@ -453,10 +471,14 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
 
 
 def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool]) -> None:
+    """Accept or reject something that arrived: as named on the command line, or else as the person answers."""
     _print_arrival(opened_team, arrival)
-    if names and arrival.subject.name not in names:
-        return
-    is_accepted = names.get(arrival.subject.name) if names else click.confirm("Accept it here?", default=False)
+    if not names:
+        is_accepted = click.confirm("Accept it here?", default=False)
+    elif arrival.subject.name in names:
+        is_accepted = names[arrival.subject.name]
+    else:
+        return  # it waits for the next review
     if is_accepted:
         echo_text(team_decisions.accept_arrival(opened_team, arrival, COMMAND_LINE))
     else:
@@ -464,6 +486,7 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
 
 
 def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
+    """Print what arrived, who shared it, and what it would have done here."""
     arrival = team_decisions.replay_arrival(opened_team, arrival)
     echo_text(f"{arrival.subject.name} by {arrival.author}: {arrival.title}")
     for name, text in team_decisions.describe_arrival(arrival):
@@ -475,6 +498,7 @@ def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
 
 
 def _print_waiting(opened_team: Team) -> None:
+    """Print what waits for a decision here."""
     waiting = team_decisions.list_waiting(opened_team)
     for arrival in waiting:
         _print_arrival(opened_team, arrival)
@@ -497,6 +521,7 @@ def unmute(name: str) -> None:
 
 
 def _change_mute(name: str, *, is_muted: bool) -> None:
+    """Mute something on this machine, or let it count again."""
     require_person("muting")
     with _open_team() as opened_team:
         subject = opened_team.find_subject(name)

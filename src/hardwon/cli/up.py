@@ -120,12 +120,14 @@ def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> 
             break
     if not can_decide:
         names = " ".join(f"L{candidate.number}" for candidate in proven[:_MAX_SHOWN_MISTAKES])
-        click.echo(f"          stop {'it' if len(proven) == 1 else 'them'}: hardwon accept {names}")
+        pronoun = "it" if len(proven) == 1 else "them"
+        click.echo(f"          stop {pronoun}: hardwon accept {names}")
     if len(proven) > _MAX_SHOWN_MISTAKES:
         click.echo(f"          and {len(proven) - _MAX_SHOWN_MISTAKES} more: hardwon review")
 
 
 def _show_mistake(candidate: Candidate) -> None:
+    """Print a mistake, what works instead, and what it cost."""
     summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
     echo_indented(f"  L{candidate.number:<6} ", summary)
     echo_indented("          → ", to_printable_line(candidate.record["solution"], MAX_LINE_CHARS), fg="green")
@@ -152,6 +154,7 @@ def _ask_about(decider: Decider, candidate: Candidate) -> bool:
 
 
 def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
+    """Connect an agent if it is installed and not connected yet; without a terminal, say how."""
     agent_settings = load_settings(name)
     path = agent_settings.get_settings_path()
     try:
@@ -173,7 +176,7 @@ def _offer_path_fix() -> None:
     """Say how to call hardwon by name, and at a terminal do it."""
     fix = find_path_fix()
     if not fix:
-        return
+        return  # it is on the PATH
     click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     if not is_interactive() or not click.confirm("          Do this now?", default=True):
         return
@@ -191,7 +194,7 @@ def _offer_completion() -> None:
     line, file_name = SETUP_LINES[shell]
     path = os.path.expanduser(file_name)
     if "hardwon completion" in read_text_file(path):
-        return
+        return  # it was set up before
     if click.confirm(f"          Complete hardwon's commands with Tab (a line in {file_name})?", default=False):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
@@ -204,10 +207,10 @@ def _start_import(home: str, *, should_start: bool) -> None:
     values = settings.load_settings(home)
     with open_store() as connection:
         if retention.read_store_totals(connection).sessions:
-            return
+            return  # it was imported, or hooks recorded some
     files = find_transcripts(ScanRequest(), values, {})
     if not files:
-        return
+        return  # no agent was used here
     count = format_count(len(files), "transcript")
     if not should_start:
         click.echo(f"history   {count} can be imported: hardwon import transcripts")

@@ -102,6 +102,7 @@ def status(as_json: bool) -> None:
 
 
 def _format_days(days: int) -> str:
+    """Return a length of time in days; 0 stands for no end."""
     return f"for {days} days" if days else "for ever"
 
 
@@ -115,12 +116,17 @@ def _describe_database(home: str) -> dict[str, Any]:
     except UserError:
         values = settings.resolve_settings({})
     # 0 is for ever, and messages are never deleted before the events around them.
-    periods = (int(values["retentionDays"]), int(values["messageRetentionDays"]))
+    retention_days = int(values["retentionDays"])
+    message_days = int(values["messageRetentionDays"])
+    if retention_days == 0:
+        message_days = 0
+    elif message_days:
+        message_days = max(message_days, retention_days)
     report: dict[str, Any] = {
         "bytes": retention.measure_file_bytes(home),
         "limit_bytes": values["maxDbMb"] * 1024 * 1024,
         "retention_days": values["retentionDays"],
-        "message_retention_days": max(periods) if all(periods) else 0,
+        "message_retention_days": message_days,
         **retention.StoreTotals(0, 0, 0, None).__dict__,
         "unindexed": 0,
         "backlog": "",
@@ -214,10 +220,14 @@ def print_jobs(as_json: bool) -> None:
     rows = []
     for job in job_records:
         seconds = job["due_at"] - clock.now()
-        due = {"waiting": f"in {format_duration(seconds)}" if seconds > 0 else "now", "running": "now"}
-        project = to_printable_line(job["project"].rpartition("/")[2] or "-", 14)
+        due = "now"
+        if job["state"] == "dead":
+            due = "-"
+        elif job["state"] == "waiting" and seconds > 0:
+            due = f"in {format_duration(seconds)}"
+        project = to_printable_line(os.path.basename(job["project"]) or "-", 14)
         cells = [job["id"], job["kind"], job["state"], job["number"], project, job["tries"]]
-        rows.append([*map(str, cells), due.get(job["state"], "-"), to_printable_line(job["why"]) or "-"])
+        rows.append([*map(str, cells), due, to_printable_line(job["why"]) or "-"])
     echo_table(_JOB_COLUMNS, rows)
     if any(job["state"] == "dead" for job in job_records):
         click.echo("dead jobs wait for you: hardwon jobs retry, or hardwon jobs cancel ID")
@@ -234,9 +244,10 @@ def retry_jobs(ids: tuple[int, ...]) -> None:
         job_states = {job["id"]: job["state"] for job in list_jobs(connection)}
         # Every id is checked before any job is changed.
         for job_id in ids:
-            if job_states.get(job_id) in (None, "running"):
-                fact = "is running" if job_id in job_states else "does not exist"
-                raise UserError(f"job {job_id} {fact}", "hardwon jobs list")
+            if job_id not in job_states:
+                raise UserError(f"job {job_id} does not exist", "hardwon jobs list")
+            if job_states[job_id] == "running":
+                raise UserError(f"job {job_id} is running", "hardwon jobs list")
         dead_ids = [job_id for job_id, state in job_states.items() if state == "dead"]
         retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
     # The worker may not look for jobs for up to an hour.
@@ -280,10 +291,11 @@ def cost(days: int, as_json: bool) -> None:
     if not total["runs"] and not refusals:
         click.echo(f"nothing was spent in {span}: no model was asked")
         return
+    lead = "today"  # only in front of the first line
     for name, row in report["today"].items():
-        lead = "today" if name == "runs" else ""
         digits = 4 if name == "dollars" else None
         click.echo(f"{lead:<10}{round(row['used'], digits):,} of {round(row['cap'], digits):,} {name}")
+        lead = ""
     for refusal in refusals:
         when = "today" if refusal["day"] == report["day"] else refusal["day"]
         times = "once" if refusal["times"] == 1 else f"{refusal['times']} times"
@@ -300,13 +312,16 @@ def cost(days: int, as_json: bool) -> None:
 
 
 def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
+    """Print a line of the table of costs."""
     label = to_printable_line(name)
     max_chars = _NAME_WIDTH - len(indent) - 1
     if len(label) > max_chars:  # the end of a path is the most useful part
         label = f"…{label[1 - max_chars :]}"
-    _print_columns(indent + label, *(f"{sums[field]:,}" for field in _TOKEN_FIELDS), f"{sums['cost']:,.4f}")
+    counts = [f"{sums[field]:,}" for field in _TOKEN_FIELDS]
+    _print_columns(indent + label, *counts, f"{sums['cost']:,.4f}")
 
 
 def _print_columns(name: str, *columns: str) -> None:
+    """Print a name and right-aligned columns."""
     cells = [f"{text:>{width}}" for text, width in zip(columns, _COLUMN_WIDTHS, strict=True)]
     click.echo(f"{name:<{_NAME_WIDTH}}{''.join(cells)}")

@@ -30,12 +30,10 @@ _BACKUP_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
 def list_copied_files(folder: str) -> tuple[str, ...]:
-    """Return the files of a home or a backup that are copied besides the database."""
-    pages = [
-        path
-        for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER)
-        for path in sorted(glob.glob(os.path.join(subfolder, "*.md"), root_dir=folder, include_hidden=True))
-    ]
+    """Return the files of a home or a backup that are copied besides the database, relative to it."""
+    pages: list[str] = []
+    for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER):
+        pages += sorted(glob.glob(os.path.join(subfolder, "*.md"), root_dir=folder, include_hidden=True))
     return (*_COPIED_FILES, *pages)
 
 
@@ -53,7 +51,12 @@ class Backup:
 def create_backup(home: str, now: float) -> Backup:
     """Copy the database as it is now, and the files."""
     backups_folder = paths.make_private_folder(os.path.join(home, BACKUPS_FOLDER))
-    name = _find_free_name(backups_folder, clock.format_iso(now).replace(":", ""))
+    stamp = clock.format_iso(now).replace(":", "")
+    name = stamp
+    number = 1
+    while os.path.exists(os.path.join(backups_folder, name)):  # a second one within this second
+        number += 1
+        name = f"{stamp}-{number}"
     unfinished_path = os.path.join(backups_folder, f".{name}.{os.getpid()}.new")
     try:
         # A purge that ran between the copy and the rename would miss the copy.
@@ -70,11 +73,6 @@ def create_backup(home: str, now: float) -> Backup:
         shutil.rmtree(unfinished_path, ignore_errors=True)
         raise
     return _read_backup(os.path.join(backups_folder, name))
-
-
-def _find_free_name(backups_folder: str, stamp: str) -> str:
-    names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
-    return next(name for name in names if not os.path.exists(os.path.join(backups_folder, name)))
 
 
 def _copy_database(home: str, target_folder: str) -> None:
@@ -100,6 +98,7 @@ def _copy_database(home: str, target_folder: str) -> None:
 
 
 def _read_file(path: str) -> bytes | None:
+    """Return the content of a file; None if there is no such file."""
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             return file.read()
@@ -111,19 +110,19 @@ def list_backups(home: str) -> list[Backup]:
     """Return the backups, the newest first."""
     backups_folder = os.path.join(home, BACKUPS_FOLDER)
     names = os.listdir(backups_folder) if os.path.isdir(backups_folder) else []
-    return [
-        _read_backup(os.path.join(backups_folder, name))
-        for name in sorted(names, key=_get_sort_key, reverse=True)
-        if _BACKUP_NAME.fullmatch(name)
-    ]
+    backup_names = [name for name in names if _BACKUP_NAME.fullmatch(name)]
+    backup_names.sort(key=_get_sort_key, reverse=True)
+    return [_read_backup(os.path.join(backups_folder, name)) for name in backup_names]
 
 
 def _get_sort_key(name: str) -> tuple[str, int]:
+    """Return the time of a backup's name and its number among those of that second; the first has none."""
     stamp, _, number = name.partition("Z-")
-    return stamp.rstrip("Z"), int(number) if number.isdigit() else 1
+    return stamp.removesuffix("Z"), int(number or 1)
 
 
 def _read_backup(path: str) -> Backup:
+    """Describe the backup in a folder, from the folder itself: there is no list of backups."""
     files = tuple(sorted(os.listdir(path)))
     size = sum(os.lstat(os.path.join(path, file)).st_size for file in files)
     database = os.path.join(path, paths.DATABASE)
@@ -132,6 +131,7 @@ def _read_backup(path: str) -> Backup:
 
 
 def _read_schema(path: str) -> int | None:
+    """Return the schema version of a database; None if it is damaged, or not a plain file."""
     if os.path.islink(path) or not os.path.isfile(path):
         return None
     try:
@@ -172,14 +172,13 @@ def _find_fault(backup: Backup) -> str:
     for folder, folder_names, file_names in os.walk(backup.path):
         for name in (*folder_names, *file_names):
             path = os.path.join(folder, name)
-            is_expected = os.path.isdir(path) or os.path.isfile(path)
+            is_folder_or_file = os.path.isdir(path) or os.path.isfile(path)
             # A link in a backup from elsewhere could have any file overwritten or read.
-            if os.path.islink(path) or not is_expected:
+            if os.path.islink(path) or not is_folder_or_file:
                 return f"{os.path.relpath(path, backup.path)} in it is not a plain file"
     for name in _COPIED_FILES:
         content = _read_file(os.path.join(backup.path, name))
-        fault = _find_json_fault(content) if content is not None else ""
-        if fault:
+        if content is not None and (fault := _find_json_fault(content)):
             return f"its {name} {fault}"
     try:
         if content := _read_file(os.path.join(backup.path, paths.LESSONS)):
@@ -190,17 +189,25 @@ def _find_fault(backup: Backup) -> str:
 
 
 def _find_json_fault(content: bytes) -> str:
+    """Return what is wrong with a file's content; empty if it is an object, a list, or nothing."""
+    if not content.strip():
+        return ""
     try:
-        document = json.loads(content.decode("utf-8-sig")) if content.strip() else {}
+        document = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         return f"cannot be read: {error}"
-    return "" if isinstance(document, dict | list) else f"holds {type(document).__name__}, not an object"
+    if not isinstance(document, dict | list):
+        return f"holds {type(document).__name__}, not an object"
+    return ""
 
 
 def _find_schema_fault(path: str, version: int) -> str:
-    """Return the first trigger or view that no migration creates; a foreign trigger would run whenever we write."""
+    """Name the first trigger or view that no migration creates; empty if there is none.
+
+    A foreign trigger would run whenever we write.
+    """
     if not version:
-        return ""
+        return ""  # a backup without a database
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh, closing(sqlite3.connect(path)) as copy:
         for step_version, statements in STEPS:
             if step_version <= version:
@@ -214,6 +221,7 @@ def _find_schema_fault(path: str, version: int) -> str:
 
 
 def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Return the SQL of each trigger and view by its kind and name, without regard to line breaks."""
     rows = connection.execute("select type, name, sql from sqlite_master where type in ('trigger', 'view')").fetchall()
     return {(kind, name): " ".join(str(sql).split()) for kind, name, sql in rows}
 
@@ -232,13 +240,14 @@ def restore(home: str, backup: Backup, fallback: Backup) -> None:
         ) from None
     try:
         _restore_files(home, contents)
-    except OSError:
+    except OSError:  # such as a full disk: all as it was is better than half of each
         _restore_database(database_path, os.path.join(fallback.path, paths.DATABASE))
         _restore_files(home, {file: _read_file(os.path.join(fallback.path, file)) for file in files})
         raise
 
 
 def _restore_files(home: str, contents: Mapping[str, bytes | None]) -> None:
+    """Write each file with its content, and delete those whose content is None: the backup did not have them."""
     for file, content in contents.items():
         path = os.path.join(home, file)
         if content is not None:
@@ -257,12 +266,13 @@ def _restore_database(path: str, source: str) -> None:
             _overwrite_database(path, copy)
         except sqlite3.OperationalError:  # locked or disk full; the current database is still sound
             raise
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError:  # the current one is damaged, or no database at all
             _remove_database(path)
             _overwrite_database(path, copy)
 
 
 def _overwrite_database(path: str, copy: sqlite3.Connection) -> None:
+    """Put a copy's content into the database file, which is created if it is missing."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     with closing(sqlite3.connect(path)) as target:
         target.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")

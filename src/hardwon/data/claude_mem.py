@@ -46,15 +46,19 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
     Records of a session that is gone come last, under the id they name.
     """
     sessions = _read_rows(connection, "sdk_sessions")
-    sessions_by_id = {str(row[name]): row for row in sessions for name in _ID_COLUMNS if row.get(name)}
-    records_by_session: dict[int, list[dict[str, Any]]] = {row["id"]: [] for row in sessions}
+    sessions_by_id: dict[str, dict[str, Any]] = {}
+    for session in sessions:
+        for name in _ID_COLUMNS:
+            if session.get(name):
+                sessions_by_id[str(session[name])] = session
+    records_by_session: dict[int, list[dict[str, Any]]] = {session["id"]: [] for session in sessions}
     orphans: list[dict[str, Any]] = []
     for table, build_record in _BUILDERS.items():
         for row in _read_rows(connection, table):
             # Its tables refer to sessions by the agent's id or by claude-mem's own, depending on the version.
             session_id = str(_get_first(row, *_ID_COLUMNS))
-            session = sessions_by_id.get(session_id)
-            if session:
+            if session_id in sessions_by_id:
+                session = sessions_by_id[session_id]
                 records_by_session[session["id"]].append(build_record(session, row))
             else:
                 orphans.append(build_record({_ID_COLUMNS[0]: session_id}, row))
@@ -84,15 +88,23 @@ def _has_table(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _read_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
-    return db.fetch_dicts(connection, f"select * from {table} order by id") if _has_table(connection, table) else []
+    """Return the rows of a table; none if this version of claude-mem did not have it."""
+    if not _has_table(connection, table):
+        return []
+    return db.fetch_dicts(connection, f"select * from {table} order by id")
 
 
 def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths: Mapping[str, str]) -> dict[str, Any]:
+    """Return a session's record; its counts and its last time come from what happened in it."""
     name = _get_text(row, "project")
     started_at = _parse_time(row, "started_at")
     ended_at = _parse_time(row, "completed_at") or None
     prompts = [record["prompt"] for record in records if record["what"] == "prompt"]
-    status = "active" if prompts else "initialized"
+    status = "initialized"
+    if ended_at:
+        status = "completed"
+    elif prompts:
+        status = "active"
     return {
         "what": "session",
         **_get_session_ref(row),
@@ -101,7 +113,7 @@ def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths
         "transcript": "",
         "first_prompt": prompts[0] if prompts else "",
         "prompts": len(prompts),
-        "status": "completed" if ended_at else status,
+        "status": status,
         "reason": "",
         "started_at": started_at,
         "opened_at": started_at,
@@ -111,11 +123,13 @@ def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths
 
 
 def _get_session_ref(session: Row) -> dict[str, str]:
+    """Return the two fields by which every record names its session: the agent, and the agent's id of it."""
     source = _get_text(session, "platform_source")
     return {"host": _AGENTS.get(source, source), "session": str(_get_first(session, *_AGENT_ID_COLUMNS))}
 
 
 def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of a prompt; its key is the same in every copy of the database."""
     number = int(row.get("prompt_number") or 1)
     text = _get_text(row, "prompt_text")
     return {
@@ -130,6 +144,7 @@ def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
 
 
 def _build_observation(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of an observation; one without a title gets the beginning of its text."""
     text = _get_text(row, "narrative") or _get_text(row, "text")
     title = _get_text(row, "title") or text.strip().partition("\n")[0][:_MAX_TITLE_CHARS]
     at = _parse_time(row, "created_at")
@@ -153,6 +168,7 @@ def _build_observation(session: Row, row: Row) -> dict[str, Any]:
 
 
 def _build_summary(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of a session's summary."""
     parts = {name: _get_text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
     at = _parse_time(row, "created_at")
     key = _build_key("summary", _get_session_ref(session), at, parts)
@@ -166,26 +182,38 @@ _BUILDERS = {"user_prompts": _build_prompt, "observations": _build_observation, 
 
 
 def _get_first(row: Row, *names: str) -> Any:
-    return next((row[name] for name in names if row.get(name)), "")
+    """Return the value of the first of these columns that has one; empty if none has."""
+    for name in names:
+        if row.get(name):
+            return row[name]
+    return ""
 
 
 def _get_text(row: Row, name: str) -> str:
+    """Return a text column; empty if the row has none, or something else."""
     value = row.get(name)
     return value if isinstance(value, str) else ""
 
 
 def _parse_list(row: Row, name: str) -> list[str]:
-    """Parse a list stored as JSON; text that is not JSON becomes its only item."""
+    """Parse a list stored as JSON; anything else becomes its only item."""
     text = _get_text(row, name)
+    if not text:
+        return []
     try:
-        items = json.loads(text) if text else []
+        items = json.loads(text)
     except ValueError:
-        items = text
-    return [str(item) for item in items] if isinstance(items, list) else [str(items)]
+        return [text]
+    if not isinstance(items, list):
+        return [str(items)]
+    return [str(item) for item in items]
 
 
 def _parse_time(row: Row, name: str) -> float:
-    """Return a time in seconds; it is stored in milliseconds, by the oldest versions in seconds, and also as text."""
+    """Return a time in seconds; 0 if there is none.
+
+    It is stored in milliseconds, by the oldest versions in seconds, and also as text.
+    """
     epoch = row.get(f"{name}_epoch")
     if isinstance(epoch, int | float) and epoch:
         # 1e11 seconds is the year 5138, 1e11 milliseconds is 1973.
@@ -197,5 +225,6 @@ def _parse_time(row: Row, name: str) -> float:
 
 
 def _build_key(*parts: object) -> str:
+    """Return the key of a record: a hash of its content, since its row number differs in another copy."""
     content = json.dumps(parts, sort_keys=True).encode()
     return f"{FROM_CLAUDE_MEM}:{blake2b(content, digest_size=16).hexdigest()}"

@@ -58,10 +58,12 @@ _DECIDED = "where max(at, coalesce(decided_at, 0)) >= :since and :project in (''
 
 
 def _build_kind(table: str, columns: str, selection: str = "", *, has_session: bool = False) -> RecordKind:
-    pairs = [word.partition(":") for word in columns.split()]
-    return RecordKind(
-        table, tuple(Column(name, *_COLUMN_TYPES[letter]) for name, _, letter in pairs), selection, has_session
-    )
+    """Return a kind of line; `columns` is a text of words such as `key` or `at:r`, see _COLUMN_TYPES."""
+    parsed_columns = []
+    for word in columns.split():
+        name, _, letter = word.partition(":")
+        parsed_columns.append(Column(name, *_COLUMN_TYPES[letter]))
+    return RecordKind(table, tuple(parsed_columns), selection, has_session)
 
 
 def _build_item_kind(table: str, columns: str) -> RecordKind:
@@ -157,15 +159,21 @@ KINDS = {
 def export_lines(
     connection: sqlite3.Connection, home: str, *, project: str = "", since: float = 0.0, exported_at: float
 ) -> Iterator[str]:
-    """Yield the header and every record, as of one moment, in an order that does not depend on this database."""
+    """Yield the header and every record, as of one moment, in an order that does not depend on this database.
+
+    An empty project and a time of 0 stand for everything.
+    """
     header = {
         "format": EXPORT_FORMAT,
         "version": EXPORT_VERSION,
         "schema": LATEST_VERSION,
         "at": clock.format_iso(exported_at),
     }
-    filters = {"project": project, "since": clock.format_iso(since) if since else ""}
-    yield _format_line("header", header | {name: value for name, value in filters.items() if value})
+    if project:
+        header["project"] = project
+    if since:
+        header["since"] = clock.format_iso(since)
+    yield _format_line("header", header)
     # One read transaction, so that records written meanwhile are all left out.
     connection.execute("begin")
     try:
@@ -185,6 +193,7 @@ def _format_line(kind: str, record: Mapping[str, Any]) -> str:
 def _read_records(
     connection: sqlite3.Connection, kind: RecordKind, selection: str, values: Mapping[str, object]
 ) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a kind with the values that a line has: JSON columns parsed, sessions and projects by name."""
     names = [f"{kind.table}.{column.name}" for column in kind.columns]
     if kind.has_session:
         names = ["sessions.host", "sessions.session", *names]
@@ -196,7 +205,8 @@ def _read_records(
         for column in kind.columns:
             if column.value_type is object:
                 value = parse_json_or_text(record[column.name])
-                record[column.name] = value if isinstance(value, dict | list) else record[column.name]
+                if isinstance(value, dict | list):
+                    record[column.name] = value
         yield record
 
 
@@ -223,19 +233,19 @@ def _add_evidence(connection: sqlite3.Connection, kind: str, record: dict[str, A
 def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
     """Yield the records of lessons.json unchanged; unreadable ones are skipped."""
     stored = lessons_file.read(lessons_file.get_lessons_path(home))
-    selected_ids = {
-        lesson.id
-        for lesson in stored.lessons
-        if (not project or lesson.project == project) and (not since or lesson.updated_at >= clock.format_iso(since))
-    }
-    for lesson in stored.document["lessons"]:
-        # The document and not the parsed lessons, so that unknown keys are exported too.
-        if isinstance(lesson, dict) and lesson.get("id") in selected_ids:
-            yield _format_line("lesson", {"lesson": lesson})
+    oldest = clock.format_iso(since) if since else ""  # sorts before any time
+    selected_ids = set()
+    for lesson in stored.lessons:
+        if project in ("", lesson.project) and lesson.updated_at >= oldest:
+            selected_ids.add(lesson.id)
+    # The document and not the parsed lessons, so that unknown keys are exported too.
+    for record in stored.document["lessons"]:
+        if isinstance(record, dict) and record.get("id") in selected_ids:
+            yield _format_line("lesson", {"lesson": record})
 
 
 def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -> str:
-    """Return the path of the project with this name or at this path."""
+    """Return the path of the project with this name or at this path; UserError if none or several have the name."""
     query = """
         select path from projects where path in (?1, ?2) or name = ?1
         union select project from signals where project in (?1, ?2)

@@ -81,7 +81,7 @@ def parse_records(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterat
     """Yield the records behind a header, with the numbers of their lines."""
     for number, line in enumerate(lines, 2):
         if not line.strip():
-            continue
+            continue  # such as the last line
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -133,7 +133,7 @@ def import_records(
 
 
 def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with the right types and nothing in it that may not be stored."""
+    """Return the record with the right types and nothing in it that may not be stored; BadLine if it is not one."""
     name = record.get("what")
     if name == "lesson":
         if not isinstance(record.get("lesson"), dict):
@@ -150,7 +150,8 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
             # A run for a scan or a judgement belongs to no session.
             is_optional = name == "run" and not value
             fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
-    if (name == "session" or name in _SESSION_ITEMS) and not (fields["host"] and fields["session"]):
+    must_name_session = name == "session" or name in _SESSION_ITEMS
+    if must_name_session and not (fields["host"] and fields["session"]):
         raise BadLine(f"{name}: host and session are empty")
     if name == "project":
         fields["remote"] = strip_credentials(fields["remote"])
@@ -159,73 +160,90 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
     elif name == "signal":
         fields["errors"] = [str(error) for error in record.get("errors") or ()]
     elif name == "candidate":
-        evidence = {part: record.get(part) or () for part in ("signals", "judgements")}
-        if any(not isinstance(item, dict) for items in evidence.values() for item in items):
+        signals = record.get("signals") or ()
+        judgements = record.get("judgements") or ()
+        if not all(isinstance(item, dict) for item in (*signals, *judgements)):
             raise BadLine("what speaks for a candidate is not an object")
-        fields["signals"] = [_check_record({**item, "what": "signal"}) for item in evidence["signals"]]
-        fields["judgements"] = [_check_fields("judgement", item) for item in evidence["judgements"]]
+        fields["signals"] = [_check_record({**signal, "what": "signal"}) for signal in signals]
+        fields["judgements"] = [_check_fields("judgement", judgement) for judgement in judgements]
     return fields
 
 
 def _check_fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a kind from a record, checked and cleaned."""
     fields = {}
     for column in KINDS[kind].columns:
         value = _check_type(kind, column.name, column.value_type, record.get(column.name))
-        is_id = column.name in _CLEANED_IDS and isinstance(value, str)
-        fields[column.name] = clean_id(value) if is_id else _clean_value(column.cleaning, value)
+        if column.name in _CLEANED_IDS and isinstance(value, str):
+            fields[column.name] = clean_id(value)
+        else:
+            fields[column.name] = _clean_value(column.cleaning, value)
     return fields
 
 
 def _check_type(kind: str, name: str, value_type: type, value: Any) -> Any:
+    """Return the value if it has the type of its column (`object` is JSON or text); BadLine if it has not."""
     if value is None and name in NULLABLE_COLUMNS:
         return None
-    is_too_large = isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_too_large = is_number and not -_MAX_NUMBER < value < _MAX_NUMBER
     # Other tools write 3.0 as 3.
-    if value_type is float and isinstance(value, int) and not isinstance(value, bool) and not is_too_large:
+    if value_type is float and is_number and not is_too_large:
         value = float(value)
     expected_type = str | dict | list if value_type is object else value_type
+    # To Python a bool is an int, but no column holds one.
     if not isinstance(value, expected_type) or isinstance(value, bool) or is_too_large:
-        raise BadLine(f"{kind}: {name} is {'missing' if value is None else 'not what it should be'}")
+        problem = "missing" if value is None else "not what it should be"
+        raise BadLine(f"{kind}: {name} is {problem}")
     return value
 
 
 def _clean_value(cleaning: str, value: Any) -> Any:
+    """Return a value cleaned as its column says; one that is clean is returned as it is."""
     if cleaning == "text":
         return clean_text(value)
     if cleaning == "value":
-        cleaned = map_strings(value, lambda text, key: text if key in _UNCLEANED_KEYS else clean_text(text))
-        return value if cleaned == value else cleaned
-    return _clean_json(value) if cleaning == "json" else value
+        return map_strings(value, lambda text, key: text if key in _UNCLEANED_KEYS else clean_text(text))
+    if cleaning == "json":
+        return _clean_json(value)
+    return value
 
 
 def _clean_json(text: str) -> str:
     """Clean a text that may be JSON value by value; it stays as it is if nothing was found."""
     try:
-        value = json.loads(text) if text[:1] in ("{", "[", '"') else text
+        value = json.loads(text) if text.startswith(("{", "[", '"')) else text
     except (ValueError, RecursionError):
         value = text
-    # It is no JSON, so it is prose.
-    if isinstance(value, str) and value == text:
+    if value == text:  # no JSON, so it is prose
         return clean_text(text)
     cleaned = redact_value(strip_private_deep(value))
+    # Writing it anew would change its spaces and escapes.
     return text if cleaned == value else json.dumps(cleaned)
 
 
 def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
+    """Return whether a record was deleted here after it happened: by its session, its project, or its words."""
     happened_at = record.get("last_at" if kind == "session" else "at")
+    # A signal's time is a text; without a time it counts as old.
     at = float(happened_at) if isinstance(happened_at, int | float) else None
     project = record.get("path") if kind == "project" else record.get("project")
     if tombstones.covers(deletions.SESSION, str(record.get("session") or ""), at):
         return True
     if tombstones.covers(deletions.PROJECT, str(project or ""), at):
         return True
-    if any(_is_covered(tombstones, "signal", signal) for signal in record.get("signals") or ()):
-        return True
+    for signal in record.get("signals") or ():
+        if _is_covered(tombstones, "signal", signal):
+            return True
     return tombstones.covers_text(json.dumps(record, ensure_ascii=False), at)
 
 
 class _Importer:
-    """The state of one import."""
+    """The state of one import.
+
+    A record with a known key is not imported again, but a session that is here already may get new ones; it is then
+    counted again. Sessions are known by their agents' ids in the lines, and by row numbers in the database.
+    """
 
     def __init__(self, connection: Connection, is_approved: bool, *, restore_deleted: bool) -> None:
         self._connection = connection
@@ -245,6 +263,7 @@ class _Importer:
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
     def import_record(self, number: int, kind: str, record: dict[str, Any]) -> None:
+        """Import the checked record of a line; BadLine if it refers to a project or session that is not here."""
         if self._tombstones and self._is_deleted(self._tombstones, kind, record):
             self.deleted_count += 1
         elif kind == "lesson":
@@ -293,6 +312,7 @@ class _Importer:
         turns.enqueue_undistilled(self._connection, clock.now())
 
     def _insert_record(self, kind: str, record: Mapping[str, Any], **extra: Any) -> bool:
+        """Insert a record's columns and these; return whether it is new."""
         row = {column.name: record[column.name] for column in KINDS[kind].columns} | extra
         for name, value in row.items():
             if isinstance(value, dict | list):
@@ -307,6 +327,7 @@ class _Importer:
         return bool(inserted)
 
     def _import_session(self, record: dict[str, Any]) -> None:
+        """Import a session; one that is here already only gets the times and the project that it lacks."""
         path = record["project"]
         if path in self._deleted_projects:  # it has sessions from after it was deleted
             self._insert_record("project", self._deleted_projects.pop(path))
@@ -316,7 +337,7 @@ class _Importer:
         is_new = self._insert_record("session", record, project=project, to_fill=0)
         session = self._find_session_id(record)
         if is_new:
-            return
+            return  # its columns are those of the line
         # Its counts and times are widened by what the export knows more of.
         self._existing_sessions.add(session)
         changed = self._connection.execute(
@@ -333,6 +354,7 @@ class _Importer:
             self._changed_sessions.add(session)
 
     def _find_session_id(self, record: Mapping[str, Any]) -> int:
+        """Return the row number of the session that a record names; BadLine if its line did not come before."""
         reference = (record["host"], record["session"])
         if reference not in self._session_ids:
             query = "select id from sessions where host = ? and session = ?"
@@ -345,10 +367,13 @@ class _Importer:
     def _import_session_item(self, kind: str, record: dict[str, Any]) -> None:
         """Import what happened in a session; of a turn whose prompt was wholly private nothing comes in."""
         session = self._find_session_id(record)
-        if kind == "prompt" and not record["prompt"].strip():
-            self._private_turns.add((session, record["number"]))
-            self._changed_sessions.add(session)
-        if (session, record.get("number" if kind == "prompt" else "prompt")) in self._private_turns:
+        turn = record.get("prompt")  # of an event or observation, the number of its prompt; a summary has none
+        if kind == "prompt":
+            turn = record["number"]
+            if not record["prompt"].strip():  # cleaning left nothing of it
+                self._private_turns.add((session, turn))
+                self._changed_sessions.add(session)
+        if (session, turn) in self._private_turns:
             return
         if kind == "prompt" and session in self._existing_sessions and self._has_prompt(session, record):
             return
@@ -356,9 +381,11 @@ class _Importer:
         if is_new and session in self._existing_sessions:
             self._changed_sessions.add(session)
         elif is_new and kind == "observation" and record["made"] != FROM_CLAUDE_MEM:
+            # Distilling leaves claude-mem's observations in place, so their turns need no mark.
             self._distilled_turns.setdefault(session, {})[record["prompt"]] = record["made"]
 
     def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
+        """Return whether the session has this prompt already, from a hook or a transcript, under another key."""
         query = "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?"
         return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], _SAME_PROMPT_SECONDS))
 
@@ -370,8 +397,8 @@ class _Importer:
         except (OverflowError, ValueError, OSError):
             raise BadLine("run: at is no time") from None
         query = "select 1 from runs where day between ? and ? and (at, purpose, provider, model) = (?, ?, ?, ?)"
-        names = ("at", "purpose", "provider", "model")
-        if not fetch_value(self._connection, query, first_day, last_day, *(record[name] for name in names)):
+        identity = (record["at"], record["purpose"], record["provider"], record["model"])
+        if not fetch_value(self._connection, query, first_day, last_day, *identity):
             session = self._find_session_id(record) if record["session"] else None
             self._insert_record("run", record, day=day, session=session)
 
@@ -390,7 +417,7 @@ class _Importer:
         for signal in record["signals"]:
             self._import_signal(signal, fresh=is_here)
         if is_here:
-            return
+            return  # with what was decided about it here
         if not self._is_approved:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
         used_slugs = set(fetch_column(self._connection, "select slug from candidates"))

@@ -48,6 +48,7 @@ MAX_LOG_BYTES = 200_000
 
 
 def answer_event(agent: str, kind: str, home: str, event_id: str, payload: bytes, ask_worker: AskWorker) -> bytes:
+    """Return the answer to an event that no worker answered; an empty one if anything goes wrong."""
     try:
         return _ask_or_answer(agent, kind, home, event_id, payload, ask_worker)
     except Exception as error:  # noqa: BLE001 (no fault of hardwon may reach the agent)
@@ -56,35 +57,42 @@ def answer_event(agent: str, kind: str, home: str, event_id: str, payload: bytes
 
 
 def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: bytes, ask_worker: AskWorker) -> bytes:
+    """Ask the worker if that makes sense, and start it for what only it can answer; else answer from the manifest."""
     started = monotonic()
     parsed_event = read_event(agent, kind, payload)
     if parsed_event is None:
-        return EMPTY_ANSWER
+        return EMPTY_ANSWER  # of no interest
     event = replace(clean_ids(parsed_event), id=event_id, at=time())
     worker_answer = None
+    # While there is a pause, `hook.py` asks nobody: the worker must not see what is paused.
     if os.path.exists(os.path.join(home, paths.PAUSES)):
         if pauses.is_paused(home, event.cwd, event.at):
             claims.mark_paused(home, event.session, event.at)
             return EMPTY_ANSWER
         worker_answer = ask_worker(agent, kind, home, event_id, payload)
-    # A worker that listens but does not answer is stuck, so asking again would only cost the same time again.
-    if (
-        not worker_answer
-        and _should_start_worker(event)
-        and not _is_worker_listening(home)
-        and worker_start.can_start(home, event.at)
-    ):
-        # A session start has seconds to spare, and a typed decision can be carried out by the worker alone.
-        _launch_worker(home, event.kind)
+    if not worker_answer and _can_start_worker(home, event):
         deadline = started + _WORKER_START_SECONDS
         if event.kind != "SessionStart":
             budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * _START_BUDGET_SHARE
             deadline = min(deadline, started + budget)
+        try:
+            worker_start.launch_worker(home)
+        except OSError as error:  # the session still gets what the manifest has
+            _log_error(home, kind, error)
         worker_answer = ask_worker(agent, kind, home, event_id, payload)
         while not worker_answer and monotonic() < deadline:
             sleep(0.02)
             worker_answer = ask_worker(agent, kind, home, event_id, payload)
     return worker_answer or _answer_from_manifest(event, home)
+
+
+def _can_start_worker(home: str, event: Event) -> bool:
+    """Return whether this event is worth starting a worker for, and none runs."""
+    # A session start has seconds to spare, and only the worker can carry out what is typed to hardwon.
+    if event.kind != "SessionStart" and not _is_typed_to_hardwon(event):
+        return False
+    # A worker that listens but does not answer is stuck, so asking again would only cost the same time again.
+    return not _is_worker_listening(home) and worker_start.can_start(home, event.at)
 
 
 def _is_worker_listening(home: str) -> bool:
@@ -104,36 +112,28 @@ def _is_worker_listening(home: str) -> bool:
     return True
 
 
-def _should_start_worker(event: Event) -> bool:
-    """Return whether only the worker can answer: at session starts, and to prompts for hardwon."""
-    return event.kind == "SessionStart" or _is_typed_to_hardwon(event)
-
-
 def _is_typed_to_hardwon(event: Event) -> bool:
+    """Return whether a person may have typed a decision or a lesson, and not the name of a command with such a text."""
     return event.kind == "UserPromptSubmit" and event.source != "command" and can_be_for_hardwon(event.prompt)
 
 
-def _launch_worker(home: str, kind: str) -> None:
-    try:
-        worker_start.launch_worker(home)
-    except OSError as error:  # the session still gets what the manifest has
-        _log_error(home, kind, error)
-
-
 def _answer_from_manifest(event: Event, home: str) -> bytes:
+    """Answer by the lessons in the manifest, built first if it is missing, and spool the event for the worker."""
     index = _open_manifest(home)
-    # A PreToolUse is recorded only if it is denied: what ran is reported by PostToolUse.
-    if event.kind == "PreToolUse" or is_answered_by_hardwon(event):
-        filtered_event = None
-    else:
+    filtered_event = None
+    # A PreToolUse is recorded only if it is denied: what ran is reported by PostToolUse. What a person types to hardwon
+    # is no part of the session.
+    if event.kind != "PreToolUse" and not is_answered_by_hardwon(event):
         filtered_event = _filter_event(event, home, index)
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
         _spool_event(home, event, filtered_event)  # the agent may stop the hook before the build ends
-        index = _wait_for_build(home, _SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
+        build_seconds = _SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS
+        index = _wait_for_build(home, build_seconds)
     reply = EMPTY_REPLY
     if index is not None:
         reply = reply_to_event(event, index, home, FallbackSources(home))
     elif event.kind == "PreToolUse":
+        # hardwon's own files are guarded even in a home without lessons.
         reply = deny_protected_call(event, home) or EMPTY_REPLY
     elif _is_typed_to_hardwon(event):
         reply = answer_prompt(event, _answer_typed_prompt(home, event))
@@ -192,16 +192,17 @@ class FallbackSources:
 
 
 def _spool_event(home: str, event: Event, filtered_event: Event | None, deliveries: Sequence[Delivery] = ()) -> None:
-    """Spool an event; this replaces an earlier spool file of the same event."""
+    """Spool what may be kept of an event, if anything; this replaces an earlier spool file of the same event."""
+    if not deliveries and not filtered_event:
+        return  # nothing of it may be kept
     try:
-        if deliveries or filtered_event:
-            spool.spool_event(home, event, filtered_event=filtered_event, deliveries=deliveries)
+        spool.spool_event(home, event, filtered_event=filtered_event, deliveries=deliveries)
     except OSError as error:  # the agent still gets its answer
         _log_error(home, event.kind, error)
 
 
 def _open_manifest(home: str) -> ManifestIndex | None:
-    """Return the compiled manifest, even an outdated one."""
+    """Return the compiled manifest, even an outdated one; None if it is missing or damaged."""
     try:
         return open_index(home)
     except (OSError, ValueError):
@@ -222,28 +223,29 @@ def _fingerprint_sources(home: str) -> str:
 def _is_unbuildable(home: str) -> bool:
     """Return whether there are no sources, or only those whose build failed before."""
     fingerprint = _fingerprint_sources(home)
+    if not fingerprint:
+        return True
+    path = os.path.join(home, paths.FAILED_BUILD)
     try:
-        with open(
-            os.path.join(home, paths.FAILED_BUILD), encoding="ascii", errors="replace", opener=paths.open_plain_file
-        ) as file:
-            return not fingerprint or file.read() == fingerprint
+        with open(path, encoding="ascii", errors="replace", opener=paths.open_plain_file) as file:
+            return file.read() == fingerprint
     except OSError:
-        return not fingerprint
+        return False
 
 
 def _filter_event(event: Event, home: str, index: ManifestIndex | None) -> Event | None:
-    from hardwon.privacy.event_filter import (  # PreToolUse does not need it
-        filter_hook_event,
-        read_recording_settings,
-    )
+    """Return the event as it may be recorded; None if nothing of it may."""
+    from hardwon.privacy import event_filter  # PreToolUse does not need it
 
-    return filter_hook_event(event, home, read_recording_settings(home, {} if index is None else index.settings))
+    settings = {} if index is None else index.settings
+    return event_filter.filter_hook_event(event, home, event_filter.read_recording_settings(home, settings))
 
 
 def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
-    """Rebuild a missing or damaged index in a subprocess; concurrent hooks share one build.
+    """Rebuild a missing or damaged index in a subprocess and return it; None if there is none after these seconds.
 
-    If the agent stops this hook meanwhile, the build goes on, and the next call uses its result.
+    Concurrent hooks share one build. If the agent stops this hook meanwhile, the build goes on, and the next call uses
+    its result.
     """
     import fcntl
 
@@ -258,12 +260,15 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
         is_builder = _try_lock(lock, fcntl)
         process = _start_build(home, lock) if is_builder else None
         while monotonic() < deadline:
-            has_ended = process.poll() is not None if process else _try_lock(lock, fcntl)
-            if has_ended or (not is_builder and _open_manifest(home)):
+            if process and process.poll() is not None:
+                break
+            # Another hook's build has ended when its lock is free or its index is there.
+            if not process and (_try_lock(lock, fcntl) or _open_manifest(home)):
                 break
             sleep(0.01)
         index = _open_manifest(home)
-        if index is None and process and process.poll():
+        has_failed = process is not None and bool(process.poll())
+        if index is None and has_failed:
             paths.write_private(os.path.join(home, paths.FAILED_BUILD), fingerprint.encode())
         return index
     except OSError:
@@ -300,18 +305,17 @@ def _find_doubt(home: str, event: Event) -> str:
 
 
 def _answer_typed_prompt(home: str, event: Event) -> str:
-    """Answer a prompt for hardwon.
+    """Answer a prompt for hardwon; empty if it is neither a decision nor a lesson.
 
     A spool file cannot prove later who wrote it. So a decision is not spooled, and a lesson becomes a proposal.
     """
     from hardwon.privacy.cleaning import clean_text
 
-    decision = parse_decision(event.prompt.split())
-    if decision and (doubt := _find_doubt(home, event)):
-        return f"hardwon: {refuse_decision(home, event.prompt, doubt, event.at)}"
-    if decision and os.path.exists(os.path.join(home, paths.SOCKET)):
-        return "hardwon: the worker is busy and may still do this. Check before you type it again"
-    if decision:
+    if parse_decision(event.prompt.split()):
+        if doubt := _find_doubt(home, event):
+            return f"hardwon: {refuse_decision(home, event.prompt, doubt, event.at)}"
+        if os.path.exists(os.path.join(home, paths.SOCKET)):
+            return "hardwon: the worker is busy and may still do this. Check before you type it again"
         return "hardwon: NOT done, the worker is not running yet. Type it again in a moment, or run: hardwon start"
     prompt = _extract_lesson_blocks(clean_text(event.prompt))
     if not prompt:
@@ -324,7 +328,7 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
 
 
 def _extract_lesson_blocks(prompt: str) -> str:
-    """Return the #lesson blocks, with an ellipsis for other text.
+    """Return the #lesson blocks, with an ellipsis for other text; empty if there is no block.
 
     That text is not stored, but the ellipsis shows that a block was not alone, so it may have been pasted.
     """
@@ -334,10 +338,13 @@ def _extract_lesson_blocks(prompt: str) -> str:
     if not blocks:
         return ""
     parts: list[str] = []
-    end = 0
+    end = 0  # of the block before
     for block in blocks:
-        start = prompt.rfind("\n", end, block.start) + 1 or end
-        parts += ["…" if prompt[end:start].strip() else "", prompt[start : block.end]]
+        # What stands before the tag on its line comes along, such as the marker of a quote or a list.
+        line_start = prompt.rfind("\n", end, block.start) + 1
+        start = line_start or end  # `rfind` found no newline
+        parts.append("…" if prompt[end:start].strip() else "")
+        parts.append(prompt[start : block.end])
         end = block.end
     parts.append("…" if prompt[end:].strip() else "")
     return "\n".join(parts)

@@ -49,12 +49,17 @@ def read_failed_starts(home: str) -> tuple[int, float]:
 
 
 def can_start(home: str, now: float) -> bool:
+    """Return whether a worker may be started: after a failed start only once its wait is over."""
     count, latest = read_failed_starts(home)
-    wait = min(FIRST_WAIT_SECONDS * 2 ** max(count - 1, 0), MAX_WAIT_SECONDS)
-    return count == 0 or not 0 <= now - latest < wait
+    if count == 0:
+        return True
+    wait = min(FIRST_WAIT_SECONDS * 2 ** (count - 1), MAX_WAIT_SECONDS)
+    # A start in the future is from before the clock was set back.
+    return not 0 <= now - latest < wait
 
 
 def clear_failed_starts(home: str) -> None:
+    """Forget the failed starts, since the worker serves now."""
     try:
         os.unlink(os.path.join(home, STARTS_FILE))
     except OSError:
@@ -63,20 +68,24 @@ def clear_failed_starts(home: str) -> None:
 
 def build_environment(home: str) -> dict[str, str]:
     """Return the environment for processes of this home, with the API key of the configured model if there is one."""
-    names = (*_KEPT_VARIABLES, *_list_key_variables(home))
-    return {**{name: os.environ[name] for name in names if name in os.environ}, "HARDWON_HOME": home}
+    environment = {"HARDWON_HOME": home}
+    for name in (*_KEPT_VARIABLES, *_list_key_variables(home)):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    return environment
 
 
 def _list_key_variables(home: str) -> tuple[str, ...]:
-    """Return the names of the variables that hold the API key of the configured model."""
+    """Return the names of the variables that hold the API key of the configured model; none without a model."""
     try:
         with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             llm_settings = loads(file.read())["llm"]
-        if llm_settings["provider"] in API_KEY_VARIABLES:
-            return (*API_KEY_VARIABLES[llm_settings["provider"]], str(llm_settings.get("apiKeyEnv", "")).strip())
+        usual_variables = API_KEY_VARIABLES[llm_settings["provider"]]
+        own_variable = str(llm_settings.get("apiKeyEnv", "")).strip()
+    # `settings` would say what is wrong with the file, but takes a hook too long to import.
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        pass
-    return ()
+        return ()
+    return (*usual_variables, own_variable)
 
 
 def launch_worker(home: str) -> int:

@@ -52,9 +52,15 @@ def build_report(
     `outcome` is how a call ended if the reporter knows better than its result says.
     """
     is_tool = event.kind in _TOOL_KINDS or event.denied
-    text = get_result_text(event.response) if is_tool else event.message
-    if is_tool and not outcome:
-        outcome = classify_outcome(event, text)
+    text = event.message
+    signature = ""
+    if is_tool:
+        text = get_result_text(event.response)
+        outcome = outcome or classify_outcome(event, text)
+    elif event.kind == "SessionStart":
+        text = event.source  # whether it was a resume or a compaction is what matters later
+    if outcome == "failed":
+        signature = failures.compute_signature(event.tool, event.command, text)
     return Report(
         key=event.id,
         host=event.host,
@@ -70,10 +76,9 @@ def build_report(
         tool=event.tool,
         tool_use_id=event.tool_use_id,
         input="" if event.input is None else json.dumps(event.input),
-        # A session start has no result; whether it was a resume or a compaction is what matters later.
-        response=event.source if event.kind == "SessionStart" else text,
+        response=text,
         outcome=outcome,
-        signature=failures.compute_signature(event.tool, event.command, text) if outcome == "failed" else "",
+        signature=signature,
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
@@ -94,12 +99,14 @@ def classify_outcome(event: Event, text: str) -> str:
     if event.failed or is_error or get_result_exit_code(response):
         return "failed"
     # A pipe such as `make | tail` succeeds whatever make did.
-    return "failed" if failures.is_unreported_failure(event.tool, event.command, text) else "fine"
+    if failures.is_unreported_failure(event.tool, event.command, text):
+        return "failed"
+    return "fine"
 
 
 @lru_cache(maxsize=256)
 def find_project_and_remote(cwd: str) -> tuple[str, str]:
-    """Return the project's folder and its remote."""
+    """Return the project's folder and its remote; both are empty if the folder is not known."""
     if not cwd:
         return "", ""
     project_path = projects.find_project_path(cwd)
@@ -107,7 +114,10 @@ def find_project_and_remote(cwd: str) -> tuple[str, str]:
 
 
 def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
-    """Commit every spooled file, then delete it; one that cannot be read is set aside, never thrown away."""
+    """Commit every spooled file, then delete it, and return how many there were.
+
+    One that is malformed is set aside, never thrown away. `learn` takes the lesson blocks of a prompt and its folder.
+    """
     count = 0
     for path, record in spool.read_spooled_records(home):
         try:
@@ -118,17 +128,21 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
                 os.replace(path, path + ".bad")
             continue
         commit_event(connection, event, deliveries)
-        # A lesson that was typed while no worker ran is added now.
+        # A lesson that was typed while no worker ran is proposed now.
         for prompt, cwd in typed_prompts:
             learn(prompt, cwd)
         with suppress(FileNotFoundError):
-            os.unlink(path)
+            os.unlink(path)  # only now: after a crash the file is committed again, and its key says that it is known
         count += 1
     spool.remove_half_written(home, clock.now() - _HALF_WRITTEN_SECONDS)
     return count
 
 
 def _parse_spooled_record(record: Mapping[str, Any]) -> tuple[Event | None, list[Delivery], list[tuple[str, str]]]:
+    """Return the event, the deliveries, and the typed lessons with their folders.
+
+    Raise KeyError, TypeError or AttributeError if another program or a newer hardwon wrote the file.
+    """
     event = Event(**record["event"]) if record.get("event") else None
     if event:
         has_texts = all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)

@@ -45,6 +45,7 @@ def spool_event(
 
 
 def _write_record(home: str, name: str, record: dict[str, Any]) -> None:
+    """Write a spool file under a temporary name, and rename it once it is complete; OSError if that fails."""
     folder = get_spool_folder(home)
     temporary_path = os.path.join(folder, name + _UNFINISHED_SUFFIX)
     try:
@@ -87,16 +88,23 @@ def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
             continue  # deleted, or not readable: leave it and go on with the next
         except ValueError:
             record = {}
-        yield path, record if isinstance(record, dict) else {}
+        if not isinstance(record, dict):
+            record = {}
+        yield path, record
 
 
 def find_unreadable(home: str) -> list[str]:
     """Return the spooled files that cannot be opened."""
-    unreadable_paths = [path for path in _list_ready_paths(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
-    return [path for path in unreadable_paths if os.path.lexists(path)]  # the others were stored meanwhile
+    unreadable_paths = []
+    for path in _list_ready_paths(home):
+        is_readable = os.access(path, os.R_OK) and not os.path.isdir(path)
+        if not is_readable and os.path.lexists(path):  # else it was stored meanwhile
+            unreadable_paths.append(path)
+    return unreadable_paths
 
 
 def _list_ready_paths(home: str) -> list[str]:
+    """Return the complete files in the spool, the oldest first."""
     try:
         names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:

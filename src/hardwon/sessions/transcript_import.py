@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import islice
 from math import inf
 from typing import Any, NamedTuple
 
@@ -74,8 +73,9 @@ def _import_session(home: str, connection: db.Connection, session: Mapping[str, 
         tries = sessions.begin_fill(connection, session["id"])
     path = str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"])
     new_count = 0
-    for transcript_path in filter(None, [path, *transcript_files.list_subagent_transcripts(path)]):
-        with suppress(OSError):
+    transcript_paths = [path, *transcript_files.list_subagent_transcripts(path)] if path else []
+    for transcript_path in transcript_paths:
+        with suppress(OSError):  # deleted, or not readable: the hooks' reports are all there is
             new_count += import_transcript(home, connection, session["host"], transcript_path, values)
     with db.transaction(connection):
         sessions.set_transcript(connection, session["id"], path)
@@ -106,6 +106,7 @@ def _import_portions(
     values: Mapping[str, Any],
     last_position: ReadPosition | None,
 ) -> Iterator[int]:
+    """Import one portion after the other, and yield how many reports in each were new."""
     stat, position, portions = transcript
     reader = load_transcript_module(agent).Reader(_parse_state(position.reader))
     tombstones = deletions.read_tombstones(connection)
@@ -122,15 +123,18 @@ def _import_portions(
         events: list[TranscriptEvent] = []
         for step in steps:
             events += tracker.process_step(step)
+        # Only the position behind the last portion has the file's size.
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
         state = {"reader": _serialize_state(vars(reader)), "watch": _serialize_state(tracker.dump_state())}
         if transcript_files.is_single_document(path):
             # It is read again from the beginning, and only what was counted must be known then.
             state = {"reader": _serialize_state({"usage": reader.usage})}
         new_position = replace(next_position, malformed=reader.malformed, **state)
-        # Only what is new is added: the same transcript is read again whenever it grows.
-        total_usage = get_total_usage(reader.usage)
-        new_tokens = _subtract_usage(counted_usage, total_usage) if total_usage else None
+        new_tokens = None
+        if total_usage := get_total_usage(reader.usage):
+            # Only what is new is added: the same transcript is read again whenever it grows.
+            differences = [total - counted for total, counted in zip(total_usage, counted_usage, strict=True)]
+            new_tokens = TokenUsage(*differences)
         yield _commit_portion(
             connection, agent, path, events, final_messages, new_position, tracker.session, new_tokens
         )
@@ -138,13 +142,9 @@ def _import_portions(
 
 
 def _read_counted_usage(position: ReadPosition | None) -> Mapping[str, Any]:
-    """Return the tokens counted in a transcript so far; one that was rewritten is counted from the beginning."""
+    """Return the tokens counted in a transcript so far, even if it was rewritten since; empty if none were."""
     usage = _parse_state(position.reader).get("usage") if position else None
     return usage if isinstance(usage, dict) else {}
-
-
-def _subtract_usage(earlier: TokenUsage, later: TokenUsage) -> TokenUsage:
-    return TokenUsage(*(new - old for old, new in zip(earlier, later, strict=True)))
 
 
 def _serialize_state(state: Mapping[str, Any]) -> str:
@@ -152,7 +152,10 @@ def _serialize_state(state: Mapping[str, Any]) -> str:
 
 
 def _parse_state(text: str) -> dict[str, Any]:
-    state = orjson.loads(text) if text else {}
+    """Return what a reader stored; empty for a transcript that is new, or whose state a purge cleared."""
+    if not text:
+        return {}
+    state = orjson.loads(text)
     return state if isinstance(state, dict) else {}
 
 
@@ -166,15 +169,18 @@ def _commit_portion(
     session_id: str,
     new_tokens: TokenUsage | None,
 ) -> int:
-    """Store a few events per transaction, then the read position; after a crash known events are skipped."""
+    """Store a few events per transaction, then the read position, and return how many reports were new.
+
+    After a crash the same events are read again, and the known ones are skipped.
+    """
     # The projects are found before the first transaction, because git's files are read for them.
-    located_events = iter([(event, ingest.find_project_and_remote(event.event.cwd)) for event in events])
+    projects_and_remotes = {event.cwd: ingest.find_project_and_remote(event.cwd) for event, _, _ in events}
     new_count = 0
     imported_at = clock.now()
-    while batch := list(islice(located_events, BATCH_SIZE)):
+    for start in range(0, len(events), BATCH_SIZE):
         with db.transaction(connection):
-            for (event, outcome, times), project_and_remote in batch:
-                project = find_or_create_project(connection, *project_and_remote, event.at)
+            for event, outcome, times in events[start : start + BATCH_SIZE]:
+                project = find_or_create_project(connection, *projects_and_remotes[event.cwd], event.at)
                 report = ingest.build_report(
                     event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
@@ -222,13 +228,16 @@ class TranscriptState:
         self._is_for_hardwon = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
 
     def dump_state(self) -> dict[str, Any]:
-        event = self._last_message and self._filter_event(self._last_message)
+        """Return what the next portion needs, with nothing in it that may not be stored."""
+        message = None
+        if self._last_message and (event := self._filter_event(self._last_message)):
+            message = [event.message, event.at, event.cwd, event.id]
         return {
             **self._private_turns.dump_state(),
             "session": self.session,
             "at": self._at,
             "calls": self._open_calls,
-            "said": [event.message, event.at, event.cwd, event.id] if event else None,
+            "said": message,
             "prompts": self._prompt_counts,
             "for_us": self._is_for_hardwon,
         }
@@ -246,20 +255,25 @@ class TranscriptState:
             yield from self._process_result(step)
         elif not step.agent:
             yield from self._report_message_before()
-            is_message = step.kind == "agent" and not self._is_for_hardwon
-            self._last_message = self._build_event(step, "Stop", message=step.text) if is_message else None
+            self._last_message = None  # words before a call are not the agent's last
+            if step.kind == "agent" and not self._is_for_hardwon:
+                self._last_message = self._build_event(step, "Stop", message=step.text)
         if step.kind == "call":
             self._remember_call(step)
 
     def pop_final_messages(self, *, is_at_end: bool) -> list[FinalMessage]:
         """Return the last words of the turns that were read; of the one under way if the transcript ends with them."""
+        if is_at_end:
+            self._note_final_message(until=inf)
         messages = self._final_messages
         self._final_messages = []
-        return [*messages, *self._build_final_messages(inf)] if is_at_end else messages
+        return messages
 
-    def _build_final_messages(self, until: float) -> list[FinalMessage]:
+    def _note_final_message(self, until: float) -> None:
+        """Take the agent's latest message for its last words before this time, if it may be stored."""
         event = self._last_message and self._filter_event(self._last_message)
-        return [FinalMessage(event.session, event.message, event.at, until)] if event and event.message else []
+        if event and event.message:
+            self._final_messages.append(FinalMessage(event.session, event.message, event.at, until))
 
     def _report_message_before(self) -> Iterator[TranscriptEvent]:
         """Yield the last message, if it says something, because the turn went on after it."""
@@ -269,21 +283,26 @@ class TranscriptState:
                 yield TranscriptEvent(event)
 
     def _process_prompt(self, step: Step) -> Iterator[TranscriptEvent]:
-        self._final_messages += self._build_final_messages(self._at)
+        """Yield the event of a person's prompt, unless it is private or for hardwon; it ends the turn before."""
+        self._note_final_message(until=self._at)
         self._last_message = None
         self._is_for_hardwon = is_only_for_hardwon(step.text)
         if self._private_turns.is_private or self._is_for_hardwon:
-            return
+            return  # no prompt for the agent that may be kept
         event = self._filter_event(self._build_event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call))
         if event:
             yield TranscriptEvent(event, times=self._count_prompt(event))
 
     def _count_prompt(self, prompt: Event) -> int:
         """Return how often a prompt's text occurred so far; for a prompt with an id, count only those with one."""
+        # A hash, because the counts are stored with the read position.
         digest = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
         total_count, named_count = self._prompt_counts.get(digest, (0, 0))
-        self._prompt_counts[digest] = [total_count + 1, named_count + bool(prompt.prompt_name)]
-        return self._prompt_counts[digest][bool(prompt.prompt_name)]
+        total_count += 1
+        if prompt.prompt_name:
+            named_count += 1
+        self._prompt_counts[digest] = [total_count, named_count]
+        return named_count if prompt.prompt_name else total_count
 
     def _remember_call(self, step: Step) -> None:
         """Remember what may be stored of a call, until its result is there."""
@@ -299,7 +318,7 @@ class TranscriptState:
         """Yield the end of a call; one that a person refused or a hook denied is no failure of the agent."""
         tool, tool_input = self._open_calls.pop(step.call, ("", None))
         if not tool:
-            return
+            return  # nothing of the call may be stored, so neither may its result
         outcome = ""
         if step.refused:
             outcome = "refused"
@@ -311,6 +330,7 @@ class TranscriptState:
             yield TranscriptEvent(event, outcome)
 
     def _build_tool_event(self, step: Step, tool: str, tool_input: Any) -> Event:
+        """Return the event of a call, whose input may be the whole one or what was remembered of it."""
         fields = tool_input if isinstance(tool_input, dict) else {}
         return self._build_event(
             step,
@@ -328,18 +348,21 @@ class TranscriptState:
         clean = event_filter.filter_transcript_event(event, self._values)
         if clean is None or not self._tombstones:
             return clean
-        # All text of the event in one search; a purged text may stand in any of its fields.
-        text = f"{clean.prompt}\n{clean.message}\n{orjson.dumps([clean.input, clean.response], default=str).decode()}"
         if self._tombstones.covers(deletions.SESSION, clean.session, clean.at):
             return None
-        return None if self._tombstones.covers_text(text, clean.at) else clean
+        # All text of the event in one search; a purged text may stand in any of its fields.
+        call_text = orjson.dumps([clean.input, clean.response], default=str).decode()
+        if self._tombstones.covers_text(f"{clean.prompt}\n{clean.message}\n{call_text}", clean.at):
+            return None
+        return clean
 
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
+        """Return an event of a step, with this transcript's session and the latest known time."""
         fields = {
             "id": reports.build_transcript_key(self._agent, step.id),
             "at": self._at,
             "agent": step.agent,
             **extra_fields,
         }
-        path = "" if step.agent else self._path
+        path = "" if step.agent else self._path  # a session's transcript is not that of its sub-agent
         return clean_ids(Event(self._agent, kind, self.session, step.cwd, transcript=path, **fields))

@@ -1,6 +1,9 @@
 """The approvals table: what a person approved, by which path, and the hash of the approved content.
 
-Only `actions/approvals.py` writes here, so that there is one place where something can come into force.
+A row is added for every approval and never deleted: undoing sets a time. A subject may so have several rows; the newest
+that was not undone is live. `upgrades` names the one-time steps that are done: homes older than this table had their
+lessons approved once. Only `actions/approvals.py` writes here, so that there is one place where something can come into
+force.
 """
 
 from __future__ import annotations
@@ -77,6 +80,7 @@ def undo_subject(connection: Connection, kind: str, subject: str, at: float) -> 
 
 
 def get(connection: Connection, number: int) -> Approval | None:
+    """Return an approval by its number, undone or not; None if there is none."""
     return next(iter(_select(connection, "id = ?", number)), None)
 
 
@@ -92,6 +96,7 @@ def list_of_subject(connection: Connection, kind: str, subject: str) -> list[App
 
 
 def _select(connection: Connection, condition: str, *values: object) -> list[Approval]:
+    """Return the approvals that meet a condition, oldest first; `values` fill its placeholders."""
     rows = connection.execute(f"select {_COLUMNS} from approvals where {condition} order by id", values)
     return [Approval(*row) for row in rows]
 
@@ -102,11 +107,12 @@ def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
     rows = connection.execute(
         "select subject, hash, max(id) from approvals where kind = ? and undone_at is null group by subject", (kind,)
     )
-    return {row[0]: row[1] for row in rows}
+    return {subject: content_hash for subject, content_hash, _ in rows}
 
 
 def read_version(connection: Connection) -> tuple[int, int]:
     """Return a version that changes whenever an approval is added or undone."""
+    # `count` of a column leaves out the rows in which it is null.
     row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
     return row[0], row[1]
 
@@ -123,6 +129,7 @@ def list_unannounced(connection: Connection) -> list[Approval]:
 
 
 def mark_announced(connection: Connection, numbers: Sequence[int], at: float) -> None:
+    """Record that these approvals were listed at a session start."""
     connection.executemany(
         "update approvals set announced_at = ? where id = ? and announced_at is null",
         [(at, number) for number in numbers],
@@ -135,6 +142,7 @@ def is_upgraded(connection: Connection) -> bool:
 
 
 def mark_upgraded(connection: Connection, at: float) -> None:
+    """Record that the one-time step is done, so that it is not repeated."""
     connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (_UPGRADE_STEP, at))
 
 
@@ -152,6 +160,8 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
             has_tables = fetch_value(connection, "select 1 from sqlite_master where name = 'upgrades'")
             if not has_tables or not is_upgraded(connection):
                 return None
+            # The live approval of each lesson. SQLite takes the other columns from the row that has the maximum; a
+            # purge has emptied the body of some.
             rows = connection.execute(
                 """
                 select subject, max(id), hash, iif(body = '', null, json_extract(body, '$.confidence'))
@@ -159,7 +169,9 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
                 """,
                 (LESSON,),
             )
-            lessons = {row[0]: ApprovedLesson(row[1], row[2], row[3]) for row in rows}
+            lessons = {}
+            for subject, approval_id, content_hash, confidence in rows:
+                lessons[subject] = ApprovedLesson(approval_id, content_hash, confidence)
             return LiveApprovals(lessons, read_live_hashes(connection, TRUST))
     except sqlite3.DatabaseError as error:
         message = f"{path} cannot be read, so nobody can tell what is approved: {error}"
@@ -170,7 +182,7 @@ def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
     """Return the approved records of these approvals as JSON."""
     approval_ids = list(numbers)
     if not approval_ids:
-        return {}
+        return {}  # without opening the database, which may not exist yet
     query = "select body from approvals where id = ?"
     with closing(open_unmigrated(os.path.join(home, paths.DATABASE))) as connection:
         return {number: fetch_value(connection, query, number) or "" for number in approval_ids}

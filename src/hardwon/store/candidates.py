@@ -3,6 +3,9 @@
 An episode is stored once, however many copies of a session there are. The episodes of one signature form one candidate.
 Its counts come from its episodes, so reading a transcript again counts nothing twice. `fresh` marks an episode that has
 not been weighed yet, so a scan that dies before weighing loses nothing.
+
+`signal_errors` has the ids of the failed results of each episode: an error belongs to one episode. `judgements` are
+what readers said about candidates, and `scans` is the log of scans.
 """
 
 from __future__ import annotations
@@ -100,7 +103,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     if episode.errors:
         owner = fetch_value(connection, "select signal from signal_errors where error = ?", episode.errors[0])
         if owner not in (None, row["key"]):
-            return False
+            return False  # it belongs to another episode
     previous = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
     if previous and not _should_replace(connection, row, previous):
         return False
@@ -115,8 +118,9 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
 
 
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
+    """Return whether a report of a known episode is better than the stored one."""
     if (previous["path"], previous["body"]) == (row["path"], row["body"]):
-        return False
+        return False  # the same again
     # An episode without a known end never replaces one that has an end.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
@@ -207,6 +211,7 @@ def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[
 
     A tag about an episode is no further occurrence of it.
     """
+    # How often in each session and project: so many episodes, or once if only a tag tells of it.
     rows = connection.execute(
         f"""
         select session, project, max(sum(tier = {MINED_TIER}), 1) as times, max(at) as latest
@@ -215,11 +220,14 @@ def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[
         """,
         (signature,),
     ).fetchall()
+    count = sum(row["times"] for row in rows)
     sessions = list(dict.fromkeys(row["session"] for row in rows))
-    return sum(row["times"] for row in rows), sessions, sorted({row["project"] for row in rows if row["project"]})
+    projects = {row["project"] for row in rows} - {""}
+    return count, sessions, sorted(projects)
 
 
 def find_by_signature(connection: Connection, signature: str) -> Candidate | None:
+    """Return the candidate of a signature, whatever its status; None if there is none."""
     return next(iter(_select_candidates(connection, "signature = ?", (signature,))), None)
 
 
@@ -247,6 +255,7 @@ def list_reported(connection: Connection, *, since: float) -> list[Candidate]:
 
 
 def list_all(connection: Connection) -> list[Candidate]:
+    """Return every candidate, whatever its status."""
     return _select_candidates(connection, "true", ())
 
 
@@ -271,13 +280,17 @@ def remove(connection: Connection, number: int) -> None:
 
 
 def _select_candidates(connection: Connection, where: str, values: Sequence[object]) -> list[Candidate]:
+    """Return the candidates that meet a condition, best first; `values` fill its placeholders."""
     rows = connection.execute(
         f"select {', '.join(_CANDIDATE_COLUMNS)} from candidates where {where} order by score desc, number", values
     )
     candidates = []
     for row in rows:
-        fields = dict(row) | {name: json.loads(row[name]) for name in ("parts", "record")}
-        fields |= {name: tuple(json.loads(row[name])) for name in ("sessions", "projects")}
+        fields = dict(row)
+        for name in ("parts", "record"):
+            fields[name] = json.loads(row[name])
+        for name in ("sessions", "projects"):
+            fields[name] = tuple(json.loads(row[name]))
         candidates.append(Candidate(**fields))
     return candidates
 
@@ -293,16 +306,21 @@ def store_candidates(
     rows, outdated_numbers = [], []
     for candidate in candidates:
         previous = find_by_signature(connection, candidate.signature)
-        updated = _keep_wording(candidate, previous) if previous else candidate
-        is_newly_listed = previous and (previous.status, candidate.status) == ("open", "candidate")
-        is_new = is_newly_listed or not candidate.number
-        should_keep = not is_new and previous and _should_keep_wording(connection, previous)
-        if previous and updated.record != candidate.record and not should_keep:
+        if previous is None:
+            rows.append(_build_row(candidate))
+            continue
+        # Nobody has seen a wording that was not proposed before.
+        is_newly_listed = (previous.status, candidate.status) == ("open", "candidate")
+        was_seen = bool(candidate.number) and not is_newly_listed
+        with_old_wording = _keep_wording(candidate, previous)
+        if with_old_wording.record == candidate.record or (was_seen and _should_keep_wording(connection, previous)):
+            rows.append(_build_row(with_old_wording))
+        else:
             outdated_numbers.append((previous.number,))
-            updated = candidate
-        rows.append(_build_row(updated))
+            rows.append(_build_row(candidate))
     updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
     changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
+    # A decision stays, whatever the new weighing says.
     changes += ", status = iif(candidates.status in ('candidate', 'open'), excluded.status, candidates.status)"
     with transaction(connection):
         connection.executemany(
@@ -319,8 +337,11 @@ def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
     """Return the proposal with its earlier wording."""
     # An agent's tag also names the scope and the priority.
     wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == TAG_TIER else _WORDING_FIELDS
-    record = {key: value for key, value in candidate.record.items() if key not in wording_fields}
-    record |= {key: previous.record[key] for key in wording_fields if key in previous.record}
+    record = dict(candidate.record)
+    for name in wording_fields:
+        record.pop(name, None)
+        if name in previous.record:
+            record[name] = previous.record[name]
     return replace(candidate, record=record)
 
 
@@ -333,13 +354,16 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
         return True
     problem = previous.record["problem"]
     solution = previous.record["solution"]
-    wordings = (
-        (episode.body["problem"], episode.body["solution"]) for episode in list_episodes(connection, previous.signature)
-    )
-    return bool(solution) and (problem, solution) in wordings
+    if not solution:
+        return False  # it is not complete, so nothing is lost
+    for episode in list_episodes(connection, previous.signature):
+        if (episode.body["problem"], episode.body["solution"]) == (problem, solution):
+            return True
+    return False
 
 
 def _build_row(candidate: Candidate) -> dict[str, object]:
+    """Return a candidate's columns without its number, which SQLite assigns."""
     row = {name: getattr(candidate, name) for name in _CANDIDATE_COLUMNS if name != "number"}
     for name in ("parts", "record", "sessions", "projects"):
         row[name] = json.dumps(row[name], separators=(",", ":"))
@@ -361,6 +385,7 @@ def set_status(connection: Connection, candidate_id: str, status: str, at: float
 
 
 def list_slugs(connection: Connection) -> set[str]:
+    """Return the slugs that are taken."""
     return set(fetch_column(connection, "select slug from candidates"))
 
 
@@ -372,10 +397,14 @@ def store_judgements(connection: Connection, judgements: Iterable[Judgement]) ->
 
 def list_latest_judgements(connection: Connection) -> dict[int, Judgement]:
     """Return each candidate's latest valid judgement, or its latest void one if it has no valid one."""
+    # The one to take comes last: valid ones after void ones, later ones after earlier ones.
     rows = connection.execute(
         "select candidate, at, reader, verdict, body, void from judgements order by void = '', at, id"
     )
-    return {row["candidate"]: Judgement(**dict(row) | {"body": json.loads(row["body"])}) for row in rows}
+    judgements = {}
+    for row in rows:
+        judgements[row["candidate"]] = Judgement(**dict(row) | {"body": json.loads(row["body"])})
+    return judgements
 
 
 def add_scan(connection: Connection, scan: Scan) -> None:
@@ -383,7 +412,7 @@ def add_scan(connection: Connection, scan: Scan) -> None:
 
 
 def find_last_scan_time(connection: Connection, *kinds: str) -> float | None:
-    """Return when the latest scan of these kinds was, of any kind if none is named."""
+    """Return when the latest scan of these kinds was, of any kind if none is named; None if there was none."""
     where = f"where kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     last_at: float | None = fetch_value(connection, f"select max(at) from scans {where}", *kinds)
     return last_at

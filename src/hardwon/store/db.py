@@ -38,12 +38,14 @@ class _Connection(sqlite3.Connection):
     epoch: int | None = None  # None if purges do not matter to this connection
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Execute a statement; with lone surrogates replaced if SQLite rejects its values."""
         try:
             return super().execute(sql, parameters)
         except UnicodeEncodeError:
             return super().execute(sql, _replace_surrogates(parameters))
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """Execute a statement for all rows or none; with lone surrogates replaced if SQLite rejects a value."""
         rows = list(parameters)
         super().execute("savepoint before_rows")
         try:
@@ -56,6 +58,7 @@ class _Connection(sqlite3.Connection):
 
 
 def _replace_surrogates(parameters: Sequence[object] | Mapping[str, object]) -> Any:
+    """Return the values of a statement as they will be stored."""
     if isinstance(parameters, Mapping):
         return {name: to_storable(value) for name, value in parameters.items()}
     return [to_storable(value) for value in parameters]
@@ -152,7 +155,9 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             f"{path} was written by a newer hardwon (schema {version}, this one knows {LATEST_VERSION})",
             "upgrade hardwon, or point HARDWON_HOME elsewhere",
         )
-    steps = STEPS if version else ((LATEST_VERSION, NEW_FILE_STATEMENTS), *STEPS)
+    steps: Sequence[tuple[int, Sequence[str]]] = STEPS
+    if version == 0:  # a new file is made in one step; if another process makes it meanwhile, the steps find it done
+        steps = ((LATEST_VERSION, NEW_FILE_STATEMENTS), *STEPS)
     for step_version, statements in steps:
         if version >= step_version:
             continue
@@ -166,6 +171,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what the block writes, all or nothing; PurgeConflict if a purge ran since the connection was opened."""
     connection.execute("begin immediate")
     try:
         _check_epoch(connection)
@@ -195,7 +201,7 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
 def _check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
-        return
+        return  # it writes at once what it receives
     current_epoch = read_epoch(connection)
     if current_epoch != connection.epoch:
         connection.epoch = current_epoch  # everything read from here on is from after the purge
@@ -235,12 +241,15 @@ def insert_row(
 def parse_row_number(text: str) -> int:
     """Return the number of a row that a person or a program wrote; -1, which no row has, for any other text."""
     # `isdigit` alone accepts digits of other scripts, and SQLite refuses numbers beyond 64 bits.
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return int(text) if is_number else -1
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Parse a JSON column; return the text itself if it is not JSON."""
+    """Parse a JSON column; return the text itself if it is not JSON, and None for an empty one."""
+    if not text:
+        return None
     try:
-        return json.loads(text) if text else None
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text

@@ -93,6 +93,7 @@ def add_text_tombstones(connection: Connection, pieces: Sequence[str], deleted_b
 
 
 def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone: PurgedText) -> None:
+    """Store a tombstone; an earlier one of the same name or text is widened."""
     row = {
         "kind": kind,
         "salt": salt,
@@ -112,11 +113,14 @@ def _read_salt(connection: Connection) -> bytes:
 
 
 def _compute_digest(salt: bytes, text: str) -> bytes:
+    """Return the hash by which a name or text is recognised; without the salt it cannot be looked up in a list."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16, key=salt).digest()
 
 
 def _compute_checksum(text: str) -> int:
+    """Return a checksum that `_find_checksum` can compute for every part of a text at once."""
     total, power = 0, 1
+    # The sum of code * base ** position, modulo 2 ** 16.
     for character in text:
         total = (total + ord(character) * power) & _CHECKSUM_MASK
         power = power * _CHECKSUM_BASE & _CHECKSUM_MASK
@@ -154,6 +158,7 @@ class Tombstones:
         return any(self._is_in_text(normalized, tombstone) for tombstone in tombstones)
 
     def _is_in_text(self, normalized: str, tombstone: PurgedText) -> bool:
+        """Return whether the purged text stands somewhere in a normalized text."""
         for start in _find_checksum(normalized, tombstone.length, tombstone.checksum):
             if _compute_digest(self._salt, normalized[start : start + tombstone.length]) == tombstone.digest:
                 return True
@@ -170,8 +175,10 @@ def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
     powers = numpy.full(len(codes), _CHECKSUM_BASE, dtype=numpy.uint64)
     powers[0] = 1
     powers = numpy.cumprod(powers)  # modulo 2 ** 64, and so modulo 2 ** 16 as well
+    # sums[n] is the sum over the first n characters, so each difference is that over one part of this length.
     sums = numpy.concatenate([numpy.zeros(1, dtype=numpy.uint64), numpy.cumsum(codes * powers)])
     stretches = sums[length:] - sums[:-length]
+    # A part that begins at n has powers that are larger by powers[n] than those in its checksum.
     expected = powers[: len(stretches)] * numpy.uint64(checksum)
     is_equal = (stretches & numpy.uint64(_CHECKSUM_MASK)) == (expected & numpy.uint64(_CHECKSUM_MASK))
     return [int(start) for start in numpy.flatnonzero(is_equal)]
@@ -199,9 +206,10 @@ def carry_over(connection: Connection, earlier_path: str) -> list[int]:
     with closing(open_read_only(earlier_path)) as source:
         try:
             tables = set(fetch_column(source, "select name from sqlite_master where type = 'table'"))
-            carried = {
-                table: fetch_dicts(source, f"select * from {table}") for table in _CARRIED_TABLES if table in tables
-            }
+            carried = {}
+            for table in _CARRIED_TABLES:
+                if table in tables:
+                    carried[table] = fetch_dicts(source, f"select * from {table}")
         except sqlite3.DatabaseError:
             return []
     with transaction(connection):
@@ -228,18 +236,20 @@ def store_candidate_trace(connection: Connection, signature: str) -> None:
 
 
 def _store_trace(connection: Connection, kind: str, text: str, project: str) -> None:
+    """Store salted hashes of a rejected text, of which nothing can be read."""
     salt = os.urandom(8).hex()
     trace = fingerprint_text(text, salt)
-    # Only memories are also recognised in other words.
-    has_words = kind == _MEMORY
     row = {
         "kind": kind,
         "salt": salt,
         "project": fingerprint_text(project, salt).normal_hash if project else "",
         "normal": trace.normal_hash,
-        "words": json.dumps(sorted(trace.word_hashes) if has_words else []),
-        "denied": json.dumps(sorted(trace.negated_hashes) if has_words else []),
+        "words": "[]",
+        "denied": "[]",
     }
+    if kind == _MEMORY:  # only memories are also recognised in other words
+        row["words"] = json.dumps(sorted(trace.word_hashes))
+        row["denied"] = json.dumps(sorted(trace.negated_hashes))
     insert_row(connection, "rejections", row)
 
 
@@ -248,7 +258,7 @@ def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (_MEMORY,))
     for salt, project_hash, normal, words, negated in rows.fetchall():
         if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:
-            continue
+            continue  # rejected in another project
         trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(negated)))
         if is_same_as_fingerprint(text, trace):
             return True
@@ -256,5 +266,6 @@ def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
 
 
 def is_rejected_candidate(connection: Connection, signature: str) -> bool:
+    """Return whether a person rejected a candidate of this signature before it was purged."""
     rows = connection.execute("select salt, normal from rejections where kind = ?", (_CANDIDATE,))
     return any(fingerprint_text(signature, salt).normal_hash == normal for salt, normal in rows.fetchall())

@@ -1,6 +1,8 @@
 """The search index: documents with their words and vectors, the queue of rows to index, and lookups.
 
-Triggers delete the document of a deleted row, and queue new and changed rows in `to_index`.
+Triggers delete the document of a deleted row, and queue new and changed rows in `to_index`; what is kept in files is
+known by `indexed_files`. A row becomes a document, whose words are also in `document_words`, a full-text table without
+a text of its own. A document that is no tool call waits in `to_embed` for its row in `vectors`.
 
 Queries of the word index consist of plain words, each in quotes, so nothing a person types is read as query syntax.
 """
@@ -154,6 +156,7 @@ def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, i
 
 
 def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
+    """Return the rows of a select of waiting ones: kind, row, times listed."""
     rows = connection.execute(f"select kind, row, times from ({select}) order by at desc limit ?", (limit,))
     return [tuple(row) for row in rows]
 
@@ -199,7 +202,7 @@ def queue_reindexing(connection: Connection, condition: str) -> None:
 def ensure_index_version(connection: Connection, version: str) -> None:
     """Queue everything again if the word splitting changed; documents that stay the same are not rewritten."""
     if read_fingerprint(connection, _VERSION_PATH) == version:
-        return
+        return  # everything was indexed with this version
     with transaction(connection):
         queue_reindexing(connection, "true")
         delete_file_documents(connection)
@@ -226,7 +229,7 @@ def write_documents(connection: Connection, documents: Iterable[Document], *, ma
                 write_document(connection, document)
             processed += 1
             if monotonic() > deadline:
-                break
+                break  # the rest waits for the next transaction
     return processed
 
 
@@ -241,24 +244,22 @@ def write_document(connection: Connection, document: Document) -> None:
         "at": document.at,
         "words": to_storable(" ".join(document.words)),
     }
+    size_class = _compute_size_class(len(document.words))
     existing = connection.execute(
         "select id, session, project, at, words from documents where kind = ? and row = ? and name = ?",
         (document.kind, document.row, document.name),
     ).fetchone()
-    is_call = document.is_call
-    size_class = _compute_size_class(len(document.words))
-    if (
-        existing
-        and tuple(existing)[1:] == (document.session, document.project, document.at, row["words"])
-        and (unpack_is_call(existing["id"]), unpack_size_class(existing["id"])) == (is_call, size_class)
-    ):
-        return
     if existing:
-        connection.execute("delete from documents where id = ?", (existing["id"],))
+        existing_id, *existing_values = existing
+        has_same_values = existing_values == [document.session, document.project, document.at, row["words"]]
+        packed_values = (unpack_is_call(existing_id), unpack_size_class(existing_id))
+        if has_same_values and packed_values == (document.is_call, size_class):
+            return  # writing it again would cost a new vector
+        connection.execute("delete from documents where id = ?", (existing_id,))
     if not document.words:
-        return
+        return  # there is nothing to find it by
     slot = _find_free_slot(connection, document.project, document.at)
-    document_id = _pack_id(document.project, slot, is_call=is_call, size_class=size_class)
+    document_id = _pack_id(document.project, slot, is_call=document.is_call, size_class=size_class)
     insert_row(connection, "documents", {"id": document_id, **row})
     connection.execute("insert into document_words (rowid, words) values (?, ?)", (document_id, row["words"]))
     if not document.is_call:
@@ -272,6 +273,7 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
     slot = min(max(int(at * _SLOTS_PER_SECOND), 0), last_slot - (1 << 20))
     step = _SLOTS_PER_READ
     while True:
+        # The documents in the next slots, whatever their kind and size.
         ids = fetch_column(
             connection,
             "select id from documents where id between ? and ? order by id",
@@ -282,7 +284,7 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
         if free_slots:
             return min(free_slots)
         slot += step
-        step *= 2
+        step *= 2  # thousands of documents may have the same time, such as after an import
 
 
 def replace_file_documents(
@@ -304,6 +306,7 @@ def replace_file_documents(
 
 
 def read_fingerprint(connection: Connection, path: str) -> str:
+    """Return the fingerprint of a file as it was indexed; empty if it was not."""
     return str(fetch_value(connection, "select print from indexed_files where path = ?", path) or "")
 
 
@@ -374,6 +377,7 @@ def drop_stale_vectors(connection: Connection, model: str, limit: int) -> int:
 
 
 def read_vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
+    """Return the vectors that this model made of these documents."""
     rows = connection.execute(
         "select document, vector from vectors where document in (select value from json_each(?)) and +model = ?",
         (json.dumps(list(ids)), model),
@@ -390,11 +394,13 @@ def iter_codes(
     """
     # The unary plus keeps the planner from using an index on that column. The first load reads by project; later loads
     # read only the few vectors with higher numbers.
-    first, second = ("+", "") if after_id == 0 else ("", "+")
+    id_column, document_column = "id", "+document"
+    if after_id == 0:
+        id_column, document_column = "+id", "document"
     cursor = connection.execute(
         f"""
-        select id, document, code from vectors where {first}id > ? and {first}id <= ?
-        and {second}document between ? and ? and +model = ?
+        select id, document, code from vectors where {id_column} > ? and {id_column} <= ?
+        and {document_column} between ? and ? and +model = ?
         """,
         (after_id, last_id, _compute_first_id(project), _compute_last_id(project), model),
     )
@@ -416,6 +422,7 @@ def read_vectors_version(connection: Connection, project: int) -> tuple[int, int
 
 
 def list_vector_numbers(connection: Connection, project: int) -> list[int]:
+    """Return the numbers of all vectors of a project."""
     query = "select id from vectors where document between ? and ?"
     return fetch_column(connection, query, _compute_first_id(project), _compute_last_id(project))
 
@@ -460,11 +467,14 @@ def build_scope(project_numbers: Sequence[int], since: float = 0.0, until: float
     """
     last_slot = (1 << _SLOT_BITS) - 1
     first = min(int(max(since, 0.0) * _SLOTS_PER_SECOND), last_slot)
-    last = min(int((until + _MAX_SLOT_DELAY) * _SLOTS_PER_SECOND), last_slot) if until else last_slot
-    return [
-        (_pack_id(number, first), _pack_id(number, last) + (1 << _CLASS_BITS) - 1)
-        for number in dict.fromkeys([*project_numbers, EVERYWHERE])
-    ]
+    last = last_slot
+    if until:
+        last = min(int((until + _MAX_SLOT_DELAY) * _SLOTS_PER_SECOND), last_slot)
+    all_class_bits = (1 << _CLASS_BITS) - 1  # so that the last slot is in the range whatever its document is
+    scope = []
+    for number in dict.fromkeys([*project_numbers, EVERYWHERE]):
+        scope.append((_pack_id(number, first), _pack_id(number, last) | all_class_bits))
+    return scope
 
 
 def is_whole_project(project: int, scope: Scope) -> bool:
@@ -482,6 +492,7 @@ def count_documents(connection: Connection, scope: Scope, limit: int) -> int:
     """Return how many documents the projects of a scope have, counted up to a limit in the index by project."""
     query = "select count(*) from (select 1 from documents where project between ? and ? limit ?)"
     total = 0
+    # A range of ids lies within one project, or is all of them.
     for low, high in scope:
         total += fetch_value(connection, query, _unpack_project(low), _unpack_project(high), limit - total)
     return total
@@ -552,11 +563,14 @@ def _build_match_condition(match: str, project: int) -> tuple[str, tuple[str | i
     """Return the condition that a project's document matches, and its values; nothing without a query."""
     if not match:
         return "", ()
+    # The unary plus keeps SQLite from looking up one match after the other: the rows are read by time, and few are
+    # needed. The range keeps the word index from reading other projects' matches.
     condition = "and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
     return condition, (match, _compute_first_id(project), _compute_last_id(project))
 
 
 def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return these documents by their ids; those that are gone are missing."""
     query = f"select {_COLUMNS} from documents where id in (select value from json_each(?))"
     return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(ids)))}
 
@@ -570,6 +584,7 @@ def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]
 
 
 def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
+    """Return the document of a row, or of a record in a file by its name; None if it is not indexed."""
     query = f"select {_COLUMNS} from documents where kind = ? and row = ? and name = ?"
     return fetch_row(connection, query, kind, row, name)
 

@@ -1,6 +1,9 @@
 """Whether lessons help: firings with their verdicts, changes to how lessons are delivered, ignored denials, anchors.
 
 A firing is a row of `injections`; hooks add those of lessons in force, `insert_past_firings` those found in history.
+Once what followed is known, the row gets its verdict. From verdicts follow `lesson_changes`, the log of what was
+measured, stepped down or retired, and from both `lesson_states`, which a build of the manifest reads. `anchors` has the
+code that a lesson or memory names, as it was when that was approved; `efficacy_values` has single values.
 """
 
 from __future__ import annotations
@@ -151,6 +154,7 @@ def read_lesson_states(home: str) -> LessonStates:
 
 
 def list_lesson_states(connection: Connection) -> dict[str, LessonState]:
+    """Return the state of each lesson that has one."""
     rows = connection.execute("select lesson, stepped_down_to, silent_share from lesson_states")
     return {row[0]: LessonState(row[1], row[2]) for row in rows}
 
@@ -201,6 +205,7 @@ def read_firing_context(connection: Connection, firing: Firing) -> FiringContext
         return None
     session_id = session["id"]
     turn = fetch_value(connection, "select count(*) from prompts where session = ? and at <= ?", session_id, firing.at)
+    # A later prompt, or the end of the turn or of the session.
     is_turn_over = fetch_value(
         connection,
         """
@@ -261,7 +266,9 @@ def find_newest_model(connection: Connection) -> ModelStart:
         group by model having count(distinct session) >= {_MIN_MODEL_SESSIONS} order by began_at desc limit 1
         """
     row = connection.execute(query).fetchone()
-    return ModelStart(row[0], row[1]) if row else _NO_MODEL
+    if row is None:
+        return _NO_MODEL  # no model was used often enough, or no agent names its own
+    return ModelStart(row["model"], row["began_at"])
 
 
 def iter_history(
@@ -292,6 +299,7 @@ def insert_past_firings(connection: Connection, rows: Iterable[Mapping[str, obje
 
 
 def delete_past_firings(connection: Connection, lesson: str) -> None:
+    """Delete the firings that a replay of history found for a lesson, within the caller's transaction."""
     connection.execute("delete from injections where lesson = ? and arm = ?", (lesson, BEFORE))
 
 
@@ -308,14 +316,15 @@ def list_changes(
     connection: Connection, *, only_live: bool = True, only_unannounced: bool = False
 ) -> list[LessonChange]:
     """Return the changes, oldest first."""
-    condition = "undone_at is null" if only_live else "true"
-    if only_unannounced:
-        condition += " and announced_at is null"
-    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {condition} order by id"
-    return [LessonChange(*row) for row in connection.execute(query)]
+    query = f"""
+        select {_CHANGE_COLUMNS} from lesson_changes where (undone_at is null or not ?)
+        and (announced_at is null or not ?) order by id
+        """
+    return [LessonChange(*row) for row in connection.execute(query, (only_live, only_unannounced))]
 
 
 def mark_changes_announced(connection: Connection, numbers: Iterable[int], now: float) -> None:
+    """Record that these changes were told to the person, within the caller's transaction."""
     rows = [(now, number) for number in numbers]
     connection.executemany("update lesson_changes set announced_at = ? where id = ?", rows)
 
@@ -337,15 +346,16 @@ def list_ignored_denials(
     connection: Connection, *, only_unannounced: bool = False, since: float = 0.0
 ) -> list[dict[str, Any]]:
     """Return the denied calls that ran all the same, oldest first, with the transcript of their session."""
-    query = f"""
+    query = """
         select ignored_denials.*, coalesce(transcript, '') as transcript from ignored_denials
         left join sessions on sessions.host = ignored_denials.host and sessions.session = ignored_denials.session
-        where at >= ? and {"announced_at is null" if only_unannounced else "true"} order by ignored_denials.id
+        where at >= ? and (announced_at is null or not ?) order by ignored_denials.id
         """
-    return fetch_dicts(connection, query, since)
+    return fetch_dicts(connection, query, since, only_unannounced)
 
 
 def update_ignored_denial(connection: Connection, number: int, version: str, announced_at: float) -> None:
+    """Set the agent's version of an ignored denial, and when it was told to the person."""
     connection.execute(
         "update ignored_denials set version = ?, announced_at = ? where id = ?", (version, announced_at, number)
     )
@@ -430,6 +440,7 @@ def count_requests(connection: Connection, event: Event, slug: str, name: str) -
 
 
 def get_value(connection: Connection, name: str) -> str:
+    """Return a single value of the ledger; empty if it was never set."""
     return str(fetch_value(connection, "select value from efficacy_values where name = ?", name) or "")
 
 

@@ -25,6 +25,7 @@ _MAX_WHY_CHARS = 500
 _VANISHED_MESSAGE = "whoever worked on it ended without a word: hardwon logs"
 _COLUMNS = ", ".join(Job.__annotations__)
 _IS_LEASED = "id = ? and state = 'running' and lease = ?"
+# What a further request changes: a dead job begins anew; `why` is empty unless a try failed or was postponed.
 _WANT_AGAIN = """
     wanted = wanted + 1,
     priority = min(priority, excluded.priority),
@@ -48,7 +49,8 @@ def enqueue(
     A dead job gets another chance; a failed or postponed one keeps its due time. A `due_at` in the future waits for the
     session to become quiet: each request extends the wait, unless the job is due or running.
     """
-    due_at = now if due_at is None else due_at
+    if due_at is None:
+        due_at = now
     clause = _WAIT_AGAIN if due_at > now else _WANT_AGAIN
     connection.execute(
         f"""
@@ -82,11 +84,9 @@ def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequenc
 
 def renew_lease(connection: Connection, job: Job, now: float) -> bool:
     """Extend the lease; return False if another process has the job now."""
-    return bool(
-        connection.execute(
-            f"update jobs set lease_until = ? where {_IS_LEASED}", (now + LEASE_SECONDS, job.id, job.lease)
-        ).rowcount
-    )
+    query = f"update jobs set lease_until = ? where {_IS_LEASED}"
+    changed = connection.execute(query, (now + LEASE_SECONDS, job.id, job.lease)).rowcount
+    return bool(changed)
 
 
 def finish(connection: Connection, job: Job) -> bool:
@@ -117,15 +117,13 @@ def postpone(connection: Connection, job: Job, until: float, why: str) -> bool:
 
 
 def _requeue_job(connection: Connection, job: Job, due_at: float, why: str, *, tries: int) -> bool:
-    return bool(
-        connection.execute(
-            f"""
-            update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?
-            where {_IS_LEASED}
-            """,
-            (due_at, why[:_MAX_WHY_CHARS], tries, job.id, job.lease),
-        ).rowcount
-    )
+    """Queue a running job again; return False if the lease was lost."""
+    query = f"""
+        update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?
+        where {_IS_LEASED}
+        """
+    changed = connection.execute(query, (due_at, why[:_MAX_WHY_CHARS], tries, job.id, job.lease)).rowcount
+    return bool(changed)
 
 
 def release_leases(connection: Connection, lease_prefix: str) -> int:
@@ -159,12 +157,8 @@ def list_jobs(connection: Connection) -> list[dict[str, Any]]:
 
 def retry(connection: Connection, job_id: int, now: float) -> bool:
     """Make a job due now, as if it had never failed; return False if it does not exist or is running."""
-    return bool(
-        connection.execute(
-            "update jobs set state = 'waiting', tries = 0, due_at = ?, why = '' where id = ? and state != 'running'",
-            (now, job_id),
-        ).rowcount
-    )
+    query = "update jobs set state = 'waiting', tries = 0, due_at = ?, why = '' where id = ? and state != 'running'"
+    return bool(connection.execute(query, (now, job_id)).rowcount)
 
 
 def cancel(connection: Connection, job_id: int) -> bool:

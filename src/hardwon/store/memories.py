@@ -1,4 +1,8 @@
-"""Proposed memories and what a person decided about each; the words that count are in the memory's file."""
+"""The memories table: proposed memories and what a person decided about each.
+
+A memory's status goes from candidate to active or rejected, and from active to retired. The words that count are in the
+file of an active memory; the table has those that were proposed or last read from the file.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,14 @@ def insert_memory(connection: Connection, memory: Memory) -> Memory:
 
 
 def get_memory(connection: Connection, number: int) -> Memory | None:
+    """Return a memory by its number, whatever its status; None if there is none."""
     row = connection.execute(f"select {_COLUMNS} from memories where id = ?", (number,)).fetchone()
     return _build_memory(row) if row else None
 
 
 def list_memories(connection: Connection, *statuses: str, project: str | None = None) -> list[Memory]:
     """Return those of these statuses, or all, by age; for a project also those that count everywhere."""
+    # Without statuses the first parameter is an empty list, and every status fits.
     rows = connection.execute(
         f"""
         select {_COLUMNS} from memories where (?1 = '[]' or status in (select value from json_each(?1)))

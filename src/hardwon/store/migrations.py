@@ -688,7 +688,9 @@ def _order_for_new_file() -> list[str]:
     For each added column SQLite parses the whole schema again, which takes half of the time of a new file unless the
     schema is still small.
     """
-    statements = [statement for _, step in STEPS for statement in step]
+    statements: list[str] = []
+    for _, step in STEPS:
+        statements += step
     additions = [statement for statement in statements if statement.startswith("alter table")]
     ordered: list[str] = []
     for statement in statements:

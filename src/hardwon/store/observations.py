@@ -99,21 +99,25 @@ def list_for_turn(connection: Connection, session: int, number: int) -> list[Obs
 
 
 def _select_observations(connection: Connection, condition: str, *values: object) -> list[Observation]:
+    """Return the observations that meet a condition, in order; `values` fill its placeholders."""
     query = f"select {', '.join(_NAMES)} from observations where {condition} order by at, key"
-    return [
-        Observation(**row | {name: parse_json_list(row[name]) for name in _LIST_COLUMNS})
-        for row in fetch_dicts(connection, query, *values)
-    ]
+    observations = []
+    for row in fetch_dicts(connection, query, *values):
+        for name in _LIST_COLUMNS:
+            row[name] = parse_json_list(row[name])
+        observations.append(Observation(**row))
+    return observations
 
 
 def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
     """Return the observations of a session in order, with ids and turns."""
     columns = ", ".join(f"{TITLE_OR_FACT} as title" if name == "title" else name for name in _NAMES)
     query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
-    return [
-        row | {name: list(parse_json_list(row[name])) for name in _LIST_COLUMNS}
-        for row in fetch_dicts(connection, query, session)
-    ]
+    rows = fetch_dicts(connection, query, session)
+    for row in rows:
+        for name in _LIST_COLUMNS:
+            row[name] = list(parse_json_list(row[name]))
+    return rows
 
 
 def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
@@ -124,17 +128,19 @@ def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[
         join sessions on sessions.id = observations.session where observations.id > ?
         order by observations.id desc limit ?
         """
-    return fetch_dicts(connection, query, after_id, limit)[::-1]
+    latest_first = fetch_dicts(connection, query, after_id, limit)
+    return latest_first[::-1]
 
 
 def find_last_id(connection: Connection) -> int:
+    """Return the highest number of an observation; 0 if there is none."""
     return int(fetch_value(connection, "select coalesce(max(id), 0) from observations"))
 
 
 def replace_summary(connection: Connection, session: int, summary: Summary, fingerprint: str = "") -> bool:
     """Replace the summary of a session, within the caller's transaction; return False if the session is gone."""
     if not fetch_value(connection, "select 1 from sessions where id = ?", session):
-        return False
+        return False  # deleted while it was distilled
     connection.execute(
         "delete from summaries where session = ? and made != ? and key != ?", (session, FROM_CLAUDE_MEM, summary.key)
     )
@@ -172,22 +178,29 @@ def find_summary(connection: Connection, session: int) -> Summary | None:
 def _build_upsert(names: Iterable[str]) -> str:
     """Return the clause that updates a row with a known key; an unchanged row is not indexed again."""
     changes = [name for name in names if name != "key"]
+    new_values = [f"excluded.{name}" for name in changes]
+    assignments = [f"{name} = excluded.{name}" for name in changes]
     return f"""
-        on conflict (key) do update set {", ".join(f"{name} = excluded.{name}" for name in changes)}
-        where ({", ".join(changes)}) is not ({", ".join(f"excluded.{name}" for name in changes)})
+        on conflict (key) do update set {", ".join(assignments)}
+        where ({", ".join(changes)}) is not ({", ".join(new_values)})
         """
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
     """Parse a stored list; imported rows may hold something else."""
+    if not text:
+        return ()
     try:
         value = json.loads(text)
     except ValueError:
-        return (text,) if text else ()
-    return tuple(map(str, value)) if isinstance(value, list) else (text,)
+        return (text,)
+    if not isinstance(value, list):
+        return (text,)
+    return tuple(map(str, value))
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:
+    """Return the number of the project at this path; None if nothing of it is recorded."""
     number: int | None = fetch_value(connection, "select id from projects where path = ?", path)
     if number is None and (row := find_project_by_folder_name(connection, path)):
         number = row["id"]
@@ -201,8 +214,10 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
     have a newer one, so reading stops there.
     """
     observations: list[BriefObservation] = []
+    if limit == 0:
+        return observations
     for session, last_at in _list_session_times(connection, project):
-        if len(observations) == limit and (not observations or last_at < observations[-1].at):
+        if len(observations) == limit and last_at < observations[-1].at:
             break
         rows = connection.execute(
             f"""
@@ -219,6 +234,7 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
 
 
 def _list_session_times(connection: Connection, project: int) -> list[tuple[int, float]]:
+    """Return the sessions of a project with their last activity, the latest first."""
     rows = connection.execute(
         "select id, last_at from sessions where project = ? order by last_at desc, id desc", (project,)
     )

@@ -50,22 +50,22 @@ _HASH_TABLES = frozenset({"deletions", "tombstones"})  # only counts and hashes,
 _BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
 _IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
 _AT_SECONDS = "cast(strftime('%s', at) as real)"
-# Prompts, events and other rows that refer to a session are deleted with its row.
-_DELETE_SESSION = (
+# Prompts, events and other rows that refer to a session are deleted with its row. Of each list the statements run in
+# this order: first what is found by way of a session, then the sessions.
+_DELETE_SESSION: tuple[str, ...] = (
     "update runs set why = '' where session in (select id from sessions where session = ?1)",
-    *(
-        f"delete from {table} where session = ?1"
-        for table in (
-            *("injections", "ignored_denials", "calls", "signals", "memories", "reflections"),
-            "sessions",  # last, because the others are found by it
-        )
-    ),
+    "delete from injections where session = ?1",
+    "delete from ignored_denials where session = ?1",
+    "delete from calls where session = ?1",
+    "delete from signals where session = ?1",
+    "delete from memories where session = ?1",
+    "delete from reflections where session = ?1",
+    "delete from sessions where session = ?1",
 )
+_PROJECT_SESSIONS = f"(select host, session from sessions where {_IN_PROJECT})"
 _DELETE_PROJECT = (
-    *(
-        f"delete from {table} where (host, session) in (select host, session from sessions where {_IN_PROJECT})"
-        for table in ("injections", "ignored_denials")
-    ),
+    f"delete from injections where (host, session) in {_PROJECT_SESSIONS}",
+    f"delete from ignored_denials where (host, session) in {_PROJECT_SESSIONS}",
     f"""
     update runs set project = '', why = '' where project = ?1
     or session in (select id from sessions where {_IN_PROJECT})
@@ -74,20 +74,27 @@ _DELETE_PROJECT = (
     "delete from projects where path = ?1",
     "delete from anchors where substr(path, 1, length(?1) + 1) = ?1 || '/'",
     f"delete from calls where {_BELOW}",
-    *(f"delete from {table} where project = ?1" for table in ("signals", "memories", "reflections")),
+    "delete from signals where project = ?1",
+    "delete from memories where project = ?1",
+    "delete from reflections where project = ?1",
 )
 _DELETE_OLDER = (
-    *(
-        f"delete from {table} where at < ?1"
-        for table in (
-            *("injections", "prompts", "events", "observations", "summaries", "scans", "judgements"),
-            *("reflections", "kept", "ignored_denials"),
-        )
-    ),
-    *(f"delete from {table} where {_AT_SECONDS} < ?1" for table in ("calls", "signals")),
+    "delete from injections where at < ?1",
+    "delete from prompts where at < ?1",
+    "delete from events where at < ?1",
+    "delete from observations where at < ?1",
+    "delete from summaries where at < ?1",
+    "delete from scans where at < ?1",
+    "delete from judgements where at < ?1",
+    "delete from reflections where at < ?1",
+    "delete from kept where at < ?1",
+    "delete from ignored_denials where at < ?1",
+    f"delete from calls where {_AT_SECONDS} < ?1",
+    f"delete from signals where {_AT_SECONDS} < ?1",
     "delete from memories where at < ?1 and status != 'active'",
     # Runs of the last day stay, since caps count them.
-    *(f"delete from {table} where at < ?1 and day < (select max(day) from runs)" for table in ("runs", "refusals")),
+    "delete from runs where at < ?1 and day < (select max(day) from runs)",
+    "delete from refusals where at < ?1 and day < (select max(day) from runs)",
     "update runs set project = '', why = '' where at < ?1",
     "delete from sessions where last_at < ?1",
 )
@@ -231,19 +238,24 @@ def _iter_tables(connection: Connection) -> Iterator[tuple[str, list[str]]]:
 
 
 def _list_word_indexes(connection: Connection) -> list[str]:
+    """Return the names of the full-text tables, of which there is one."""
     return fetch_column(connection, "select name from sqlite_master where sql like 'create virtual table%using fts5%'")
 
 
 def _count_rows(connection: Connection) -> Counter[str]:
+    """Return how many rows each table has, without those that are derived and those of tombstones."""
     names = [name for name, _ in _iter_tables(connection) if name not in documents.INDEX_TABLES | _HASH_TABLES]
     return Counter({name: fetch_value(connection, f"select count(*) from {name}") for name in names})
 
 
 def _count_signals(connection: Connection) -> dict[str, int]:
+    """Return how many signals each signature has."""
     return dict(connection.execute("select signature, count(*) from signals group by signature").fetchall())
 
 
 def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Counter[str]:
+    """Delete or clear what holds these pieces in every table; return how many rows were changed, by table."""
+
     def has_piece(value: object) -> bool:
         return isinstance(value, str) and traces.has_any_piece(value, pieces)
 
@@ -279,35 +291,36 @@ def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Co
 
 
 def _build_condition(columns: Iterable[str]) -> str:
+    """Return the SQL condition that one of these columns holds the text."""
     return "(" + " or ".join(f"holds({column})" for column in columns) + ")"
 
 
 def _delete_prompts_and_events(connection: Connection, tables: Mapping[str, Sequence[str]], at: float) -> None:
     """Delete the prompts and events that hold a text with what was distilled from them, and distil the rest again."""
-    deleted_turns = set[tuple[int, int]]()
-    deleted_events = set[str]()
-    changed_turns = set[tuple[int, int]]()
-    for session, number in connection.execute(
+    prompt_rows = connection.execute(
         f"delete from prompts where {_build_condition(tables['prompts'])} returning session, number"
-    ).fetchall():
-        deleted_turns.add((session, number))
-    for key, session, number in connection.execute(
+    ).fetchall()
+    event_rows = connection.execute(
         f"delete from events where {_build_condition(tables['events'])} returning key, session, prompt"
-    ).fetchall():
-        deleted_events.add(key)
-        changed_turns.add((session, number))
+    ).fetchall()
+    turns_without_prompt = {(session, number) for session, number in prompt_rows}
+    deleted_events = {key for key, _, _ in event_rows}
+    changed_turns = turns_without_prompt | {(session, number) for _, session, number in event_rows}
+    # An empty fingerprint, so that the turn counts as changed; one that expired must not be distilled again.
     connection.executemany(
         f"""
         update turns set print = iif(print like '{turns.EXPIRED_PREFIX}%', '{turns.EXPIRED_PREFIX}', '')
         where session = ? and number = ?
         """,
-        deleted_turns | changed_turns,
+        changed_turns,
     )
-    for session in {session for session, _ in deleted_turns | changed_turns}:
-        for observation_id, number, source_events in connection.execute(
+    for session in {session for session, _ in changed_turns}:
+        observation_rows = connection.execute(
             "select id, prompt, events from observations where session = ?", (session,)
-        ).fetchall():
-            if (session, number) in deleted_turns or not deleted_events.isdisjoint(parse_json_list(source_events)):
+        ).fetchall()
+        for observation_id, number, source_events in observation_rows:
+            has_lost_source = not deleted_events.isdisjoint(parse_json_list(source_events))
+            if has_lost_source or (session, number) in turns_without_prompt:
                 connection.execute("delete from observations where id = ?", (observation_id,))
         # A summary may repeat what any of the session's turns said.
         connection.execute("delete from summaries where session = ?", (session,))
@@ -333,13 +346,11 @@ def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
 
 def _reset_reader_state(connection: Connection, target: PurgeTarget) -> int:
     """Clear the reader states of the target's transcripts; return how many held something."""
-    return sum(
-        connection.execute(
-            "update transcripts set reader = '', watch = ?1 where path = ?2 and (reader != '' or watch != ?1)",
-            (HIDDEN_STATE, path),
-        ).rowcount
-        for path in find_target_transcripts(connection, target)
-    )
+    query = "update transcripts set reader = '', watch = ?1 where path = ?2 and (reader != '' or watch != ?1)"
+    count = 0
+    for path in find_target_transcripts(connection, target):
+        count += connection.execute(query, (HIDDEN_STATE, path)).rowcount
+    return count
 
 
 def find_target_transcripts(connection: Connection, target: PurgeTarget) -> set[str]:
@@ -386,7 +397,9 @@ def find_session_ids(connection: Connection, name: str) -> list[str]:
     queries = [f"select session from {table} where substr(session, 1, length(?1)) = ?1" for table in tables]
     queries.append("select session from sessions where cast(id as text) = ?1")
     session_ids = sorted(fetch_column(connection, " union ".join(queries), name))
-    return [name] if name in session_ids else session_ids
+    if name in session_ids:
+        return [name]  # a whole id is meant, even if others begin with it
+    return session_ids
 
 
 def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pieces: Sequence[str]) -> None:
@@ -396,16 +409,20 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
     signals still have its signature, which is made of words.
     """
     new_counts = _count_signals(connection)
+
+    def has_text(value: str) -> bool:
+        return bool(pieces) and traces.has_any_piece(value, pieces)
+
     for candidate in candidates.list_all(connection):
         signature = candidate.signature
-        text = json.dumps([candidate.slug, signature, candidate.record], ensure_ascii=False)
-        has_text = bool(pieces) and traces.has_any_piece(text, pieces)
-        if not has_text and old_counts.get(signature, 0) == new_counts.get(signature, 0):
-            continue
+        all_text = json.dumps([candidate.slug, signature, candidate.record], ensure_ascii=False)
+        has_lost_signals = old_counts.get(signature, 0) != new_counts.get(signature, 0)
+        if not has_lost_signals and not has_text(all_text):
+            continue  # the purge does not concern it
+        is_undecided = candidate.status in ("candidate", "open")
         # The signature is made of words, so only signals that are left may keep it.
         is_unsupported = bool(pieces) and not new_counts.get(signature)
-        is_named_by_text = bool(pieces) and traces.has_any_piece(f"{candidate.slug} {signature}", pieces)
-        if candidate.status in ("candidate", "open") or is_unsupported or is_named_by_text:
+        if is_undecided or is_unsupported or has_text(f"{candidate.slug} {signature}"):
             if candidate.status == "rejected":
                 deletions.store_candidate_trace(connection, signature)
             candidates.remove(connection, candidate.number)
@@ -427,23 +444,26 @@ def _scrub_candidate(connection: Connection, candidate: Candidate, pieces: Seque
             record |= {"summary": "", "problem": "", "solution": "", "triggers": {}, "evidence": []}
         record = _remove_pieces(record, pieces)
     count, session_ids, projects = candidates.read_occurrences(connection, candidate.signature)
-    paths = {episode.path for episode in episodes}
-    record["evidence"] = [item for item in record.get("evidence", ()) if item.get("path") in paths]
-    record["sourceSessionIds"] = [item for item in record.get("sourceSessionIds", ()) if item in session_ids]
+    remaining_paths = {episode.path for episode in episodes}
+    record["evidence"] = [quote for quote in record.get("evidence", ()) if quote.get("path") in remaining_paths]
+    record["sourceSessionIds"] = [name for name in record.get("sourceSessionIds", ()) if name in session_ids]
     record["occurrenceCount"] = count
-    values = [json.dumps(value, separators=(",", ":")) for value in (session_ids, projects, record)]
+    columns = [json.dumps(value, separators=(",", ":")) for value in (session_ids, projects, record)]
     connection.execute(
         "update candidates set occurrences = ?, sessions = ?, projects = ?, record = ? where number = ?",
-        (count, *values, candidate.number),
+        (count, *columns, candidate.number),
     )
 
 
 def _remove_pieces(value: Any, pieces: Sequence[str]) -> Any:
+    """Return a JSON value with each string that holds the text emptied."""
     if isinstance(value, str):
         return "" if traces.has_any_piece(value, pieces) else value
     if isinstance(value, dict):
         return {name: _remove_pieces(item, pieces) for name, item in value.items()}
-    return [_remove_pieces(item, pieces) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_remove_pieces(item, pieces) for item in value]
+    return value
 
 
 # The lock is for files made from the database: shared by their writers, exclusive for a purge. A transaction notices by

@@ -1,8 +1,9 @@
 """Reflections on sessions, their status, and the context of earlier sessions that a reflection gets.
 
-A draft waits for a person. The files that a reflection wrote are stored with their earlier content, so that it can be
-undone. How often people keep an item of the menu is counted by item; these counts contain no text and outlive the
-reflection.
+A reflection's status goes from draft, which waits for a person, to ratified or discarded; it is moot if the session was
+reflected on again before anybody decided. The files that a reflection wrote are stored with their earlier content, so
+that it can be undone. How often people keep an item of the menu is counted by item in `kept`; these counts contain no
+text and outlive the reflection.
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ def _dump_list(values: Sequence[Finding] | Sequence[WrittenFile]) -> str:
 
 
 def get(connection: Connection, number: int) -> Reflection | None:
+    """Return a reflection by its number; None if there is none."""
     row = connection.execute(f"select {_COLUMNS} from reflections where id = ?", (number,)).fetchone()
     return _build_reflection(row) if row else None
 
@@ -203,6 +205,7 @@ def read_context(
     """
     query = "select started_at from sessions where host = ? and session = ?"
     until = fetch_value(connection, query, agent, session) or now
+    # The last sessions of the project that began before this one and had a prompt.
     rows = connection.execute(
         """
         select sessions.id, session, started_at from sessions join projects on projects.id = sessions.project
@@ -211,11 +214,10 @@ def read_context(
         """,
         (project, until, agent, session, _MAX_EARLIER_SESSIONS),
     ).fetchall()
-    handoffs = [
-        PastHandoff(entry.at, entry.session, entry.resume)
-        for entry in list_reflections(connection, DRAFT, RATIFIED, project=project)
-        if entry.session != session and entry.at < now
-    ]
+    handoffs = []
+    for entry in list_reflections(connection, DRAFT, RATIFIED, project=project):
+        if entry.session != session and entry.at < now:
+            handoffs.append(PastHandoff(entry.at, entry.session, entry.resume))
     active_memories = memories.list_memories(connection, "active", project=project)
     return ReflectionContext(
         sessions=tuple(_build_session_stats(connection, *row) for row in rows),
@@ -225,6 +227,7 @@ def read_context(
 
 
 def _build_session_stats(connection: Connection, number: int, session: str, started_at: float) -> SessionStats:
+    """Return what failed in a session, and what was run in it."""
     failures = Counter[str]()
     commands = list[str]()
     events = connection.execute(
@@ -235,15 +238,18 @@ def _build_session_stats(connection: Connection, number: int, session: str, star
             failures[signature] += 1
         if kind == "tool" and tool == SHELL_TOOL:
             arguments = parse_json_or_text(call_input)
-            command = arguments.get("command") if isinstance(arguments, dict) else None
-            if isinstance(command, str):
-                commands.append(command)
+            if isinstance(arguments, dict) and isinstance(arguments.get("command"), str):
+                commands.append(arguments["command"])
     return SessionStats(session, started_at, dict(failures), dict(count_first_words(commands)))
 
 
 def _build_reflection(row: sqlite3.Row) -> Reflection:
-    files = tuple(WrittenFile(**item) for item in _filter_objects(parse_json_or_text(row["files"])))
-    return Reflection(**dict(row) | {"findings": _parse_findings(row["findings"]), "files": files})
+    """Return a reflection from its row; an import may have brought parts that are malformed."""
+    fields = dict(row)
+    fields["findings"] = _parse_findings(row["findings"])
+    files = _filter_objects(parse_json_or_text(row["files"]))
+    fields["files"] = tuple(WrittenFile(**file) for file in files)
+    return Reflection(**fields)
 
 
 def _parse_findings(text: str) -> tuple[Finding, ...]:
@@ -259,13 +265,18 @@ def _parse_findings(text: str) -> tuple[Finding, ...]:
 
 
 def _filter_objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    """Return the objects in a list; none if it is no list: an import may bring anything."""
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, dict)]
 
 
 def list_drafts(connection: Connection, session: int) -> list[Reflection]:
     """Return the undecided drafts of a recorded session, by its number."""
     session_id = fetch_value(connection, "select session from sessions where id = ?", session)
-    return list_reflections(connection, DRAFT, session=session_id) if session_id else []
+    if not session_id:
+        return []  # it was deleted
+    return list_reflections(connection, DRAFT, session=session_id)
 
 
 def list_unreflected_sessions(connection: Connection, now: float, idle_seconds: float) -> list[tuple[int, float]]:

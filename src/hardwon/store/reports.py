@@ -78,12 +78,13 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
     is_prompt = report.kind == "UserPromptSubmit"
     table = "prompts" if is_prompt else "events"
     if fetch_value(connection, f"select 1 from {table} where key = ?", report.key):
-        return False
+        return False  # the same report again
     session, last_at = _find_or_create_session(connection, report)
     at = max(report.at, last_at + _INSTANT) if live else report.at
     if report.origin == "hook" and _is_duplicate_report(connection, session, replace(report, at=at)):
         return False
     if is_prompt:
+        # Of a prompt that was private as a whole nothing is left, but it was activity of the session.
         is_new = report.prompt != "" and _store_prompt(connection, session, report, at)
     else:
         if report.kind == "Stop" and not report.subagent:
@@ -105,27 +106,32 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
     """
     scope = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
     if report.kind == "UserPromptSubmit":
+        if report.prompt_name:
+            return False  # `_store_prompt` compares the ids
         query = f"""
             select 1 from prompts as earlier where session = ? and at between ? and ? and prompt = ?
             and not {_IS_TRANSCRIPT_KEY}
             and not exists (select 1 from events where session = earlier.session and at > earlier.at)
             """
-        return not report.prompt_name and fetch_value(connection, query, *scope, report.prompt) is not None
+        return fetch_value(connection, query, *scope, report.prompt) is not None
+    if report.tool_use_id:
+        return False  # the table has one row for each id
     query = """
         select 1 from events as earlier where session = ? and at between ? and ? and tool_use_id = '' and kind = ?
         and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'
         and not exists (select 1 from prompts where session = earlier.session and at > earlier.at)
         """
     values = (report.kind, report.subagent, report.tool, report.input, report.response)
-    return not report.tool_use_id and fetch_value(connection, query, *scope, *values) is not None
+    return fetch_value(connection, query, *scope, *values) is not None
 
 
 def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
     """Ask for distilling at once when a turn or a session ends, else after a quiet time."""
     if report.kind == "SessionStart":
-        return
+        return  # it brings nothing to distil
     now = clock.now()
-    due_at = min(report.at, now) + (0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS)
+    wait = 0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS
+    due_at = min(report.at, now) + wait  # a time in the future must not put it off
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
     jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
 
@@ -222,9 +228,12 @@ _COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
 def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
     """Store an event and return whether it is new; a second report of a call fills in missing fields."""
     tool_use_id = report.tool_use_id
+    # What was reported of this call before; the first condition lets SQLite use the partial index.
     earlier = connection.execute(
-        "select origin, outcome, input from events where tool_use_id != '' and session = ? and tool_use_id = ?"
-        " and kind = ?",
+        """
+        select origin, outcome, input from events where tool_use_id != '' and session = ? and tool_use_id = ?
+        and kind = ?
+        """,
         (session, tool_use_id, report.kind),
     ).fetchone()
     origin = earlier["origin"] if earlier else None
@@ -274,8 +283,10 @@ def _is_same_input(first: str, second: str) -> bool:
     second_fields = parse_json_or_text(second)
     if not isinstance(first_fields, dict) or not isinstance(second_fields, dict):
         return False
-    names = ("command", "file_path", "path")
-    return any(first_fields.get(name) and first_fields.get(name) == second_fields.get(name) for name in names)
+    for name in ("command", "file_path", "path"):
+        if first_fields.get(name) and first_fields[name] == second_fields.get(name):
+            return True
+    return False
 
 
 # The columns of a session's row after a report.
@@ -359,8 +370,10 @@ def store_last_words(
     """
     number = fetch_value(connection, "select id from sessions where host = ? and session = ?", agent, session)
     if number is None:
-        return
+        return  # nothing of the session was recorded
     key = build_transcript_key(agent, f"{session}:{since}")
+    # The end of this turn: the one stored under this key, a hook's within the turn's time, or a transcript's of the
+    # turn. A hook's comes first, and the first at or after the words.
     event = connection.execute(
         """
         select id, response, origin from events where key = ?4 or (session = ?1 and kind = 'Stop' and agent = ''
@@ -436,20 +449,28 @@ def _get_folder_name(path: str) -> str:
 
 
 def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | None:
-    """Return the only project of this remote whose folder is gone."""
+    """Return the only project of this remote whose folder is gone; None if there is none, or several."""
+    if not remote:
+        return None
     rows = connection.execute("select id, path, remote from projects where remote = ?", (remote,)).fetchall()
-    missing = [row for row in rows if remote and not os.path.exists(row["path"])]
+    missing = [row for row in rows if not os.path.exists(row["path"])]
     return missing[0] if len(missing) == 1 else None
 
 
 def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None:
     """Return the project that is known by this folder's name and no path, if no other has that name."""
     name = to_storable(_get_folder_name(path))
-    rows = connection.execute("select id, path, remote from projects where name = ?", (name,)).fetchall()
-    return rows[0] if len(rows) == 1 and rows[0]["path"] == name else None
+    rows: list[sqlite3.Row] = connection.execute(
+        "select id, path, remote from projects where name = ?", (name,)
+    ).fetchall()
+    # An import that knows no path stores the name in its place.
+    if len(rows) == 1 and rows[0]["path"] == name:
+        return rows[0]
+    return None
 
 
 def _move_project(connection: Connection, row: sqlite3.Row, path: str) -> None:
+    """Give a project its new path, within the caller's transaction, and its memories too."""
     connection.execute("update projects set path = ?, name = ? where id = ?", (path, _get_folder_name(path), row["id"]))
     connection.execute("update memories set project = ? where project = ?", (path, row["path"]))
 

@@ -73,6 +73,7 @@ class StoreTotals:
 
 
 def read_store_totals(connection: Connection) -> StoreTotals:
+    """Return how much the database holds, and since when."""
     row = connection.execute(
         f"""
         select (select count(*) from events), (select count(*) from prompts),
@@ -95,6 +96,7 @@ def compute_cutoff(newest: float | None, previous: float | None, days: float) ->
     """
     if newest is None or days <= 0:
         return None
+    # After such a gap the clock may be wrong, so the event before it counts as the latest.
     if previous is not None and newest - previous > (days + 1) * DAY_SECONDS:
         return previous - days * DAY_SECONDS
     return newest - days * DAY_SECONDS
@@ -119,9 +121,12 @@ def enforce_limits(
     latest_times = _find_latest_times(connection, now)
     cutoff = compute_cutoff(*latest_times, days)
     ledger_cutoff = compute_cutoff(*latest_times, LEDGER_DAYS)
-    message_cutoff = cutoff
-    if message_days is not None:
-        message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)
+    if message_days is None:
+        message_cutoff = cutoff
+    elif message_days == 0:
+        message_cutoff = None  # never
+    else:
+        message_cutoff = compute_cutoff(*latest_times, max(message_days, days))
     if cutoff is not None:
         messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # -1: all messages are kept
         while rows := connection.execute(_EXPIRED_ROWS, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():

@@ -1,4 +1,4 @@
-"""The ledger of model calls, called runs, and the daily caps on their cost.
+"""The ledger of model calls, called runs, and the daily caps on their cost: tables `runs` and `refusals`.
 
 A call is booked with its maximum cost before anything is sent, in the transaction that checks the caps. So parallel
 processes never exceed a cap. The actual cost replaces the estimate when the call ends. If the process was killed, the
@@ -52,7 +52,8 @@ def find_budget_day(connection: Connection, now: float) -> str:
     today = date.fromtimestamp(now)
     tomorrow = today + timedelta(days=1)
     query = "select max(day) from runs where day between ? and ?"
-    return str(fetch_value(connection, query, today.isoformat(), tomorrow.isoformat()) or today.isoformat())
+    latest_day = fetch_value(connection, query, today.isoformat(), tomorrow.isoformat())
+    return str(latest_day or today.isoformat())
 
 
 def to_local_day(at: float) -> str:
@@ -89,8 +90,9 @@ def book(
             return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
         # An export identifies runs by their times, so no two may have the same.
         latest = fetch_value(connection, "select max(at) from runs where day = ? and at < ?", day, now + 1)
+        at = now if latest is None else max(now, latest + _INSTANT)
         row = {
-            "at": now if latest is None or latest < now else latest + _INSTANT,
+            "at": at,
             "day": day,
             "purpose": purpose,
             "provider": provider,
@@ -109,6 +111,7 @@ def book(
 
 
 def _record_refusal(connection: Connection, day: str, cap: str, now: float) -> bool:
+    """Count a refusal; return whether it is the first of this cap and day."""
     query = """
         insert into refusals (day, cap, at, times) values (?, ?, ?, 1)
         on conflict (day, cap) do update set times = times + 1 returning times
@@ -157,7 +160,9 @@ def sum_by_group(connection: Connection, *, group: str, since: str, now: float) 
     """Sum runs since a day (2026-11-16) by group: days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
-    name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group
+    name = group
+    if group == "outcome":  # a run that was never settled is lost: its process was killed
+        name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)"
     order = "1" if group == "day" else "cost desc, runs desc, 1"
     query = f"""
         select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,

@@ -69,11 +69,9 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dic
         order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
         """
     sessions = fetch_dicts(connection, query, number, name, len(name), agent)
-    return (
-        [session for session in sessions if session["session"] == name]
-        or [session for session in sessions if session["id"] == number]
-        or sessions
-    )
+    with_this_id = [session for session in sessions if session["session"] == name]
+    with_this_number = [session for session in sessions if session["id"] == number]
+    return with_this_id or with_this_number or sessions
 
 
 def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[dict[str, Any]]:
@@ -106,10 +104,12 @@ def list_session_prompts(connection: Connection, agent: str, session: str) -> li
 
 
 def list_prompt_rows(connection: Connection, session: int) -> list[dict[str, Any]]:
+    """Return the prompts of a session with their numbers and times, in order."""
     return fetch_dicts(connection, "select number, at, prompt from prompts where session = ? order by at, id", session)
 
 
 def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
+    """Return the events of a session in order, with each call's input parsed."""
     query = """
         select kind, at, prompt, agent, tool, tool_use_id, input, response, outcome, signature, duration, origin
         from events where session = ? order by at, id
@@ -138,6 +138,7 @@ class ChangingCall(NamedTuple):
 
 def list_changing_calls(connection: Connection, agent: str, session: str, since: float) -> list[ChangingCall]:
     """Return a session's edits and commands about commits after a time, without reading their results."""
+    # The subject is the first of these fields that the input has; the last column says that no prompt came since.
     query = """
         select tool, coalesce(iif(json_valid(input), coalesce(input ->> '$.file_path', input ->> '$.notebook_path',
             input ->> '$.command'), ''), ''),
@@ -226,6 +227,7 @@ def begin_fill(connection: Connection, session: int) -> int:
 
 
 def finish_fill(connection: Connection, session: int, tries: int) -> None:
+    """Mark a session as complete, unless a turn has ended since the count of tries was read."""
     connection.execute("update sessions set to_fill = 0 where id = ? and to_fill = ?", (session, tries))
 
 

@@ -29,6 +29,7 @@ def list_records_after(connection: Connection, team: str, writer: str, sequence:
 
 
 def find_last_record(connection: Connection, team: str, writer: str) -> RecordRow | None:
+    """Return the last record of a machine; None if there is none."""
     row = connection.execute(
         f"select {_COLUMNS} from team_records where team = ? and writer = ? order by sequence desc limit 1",
         (team, writer),
@@ -88,6 +89,7 @@ def insert_records(connection: Connection, rows: Iterable[RecordRow]) -> None:
 
 
 def insert_bodies(connection: Connection, bodies: Mapping[str, str]) -> None:
+    """Store texts by their hash, within the caller's transaction; known ones stay."""
     connection.executemany("insert or ignore into team_bodies (hash, body) values (?, ?)", list(bodies.items()))
 
 
@@ -101,6 +103,7 @@ def read_bodies(connection: Connection, hashes: Sequence[str]) -> dict[str, str]
 
 
 def delete_bodies(connection: Connection, hashes: Sequence[str]) -> None:
+    """Erase texts by their hash; the records that name them stay, so that the chains stay whole."""
     connection.executemany("delete from team_bodies where hash = ?", [(body_hash,) for body_hash in hashes])
 
 
@@ -140,6 +143,7 @@ def set_decision(connection: Connection, team: str, subject: str, version: str, 
 
 
 def delete_decision(connection: Connection, team: str, subject: str) -> None:
+    """Forget what was decided here about a subject."""
     connection.execute("delete from team_decisions where team = ? and subject = ?", (team, subject))
 
 

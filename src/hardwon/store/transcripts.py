@@ -1,6 +1,7 @@
-"""Read positions of transcripts, and their calls, on which triggers are tried.
+"""Read positions of transcripts (table `transcripts`), and their calls (table `calls`), on which triggers are tried.
 
-A read position is committed together with the findings up to it, so a scan that dies continues where it stopped.
+A read position is committed together with the findings up to it, so a scan that dies continues where it stopped. A call
+that has not ended when it is read is stored with the result it waits for, which a later portion brings.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def store_portions(connection: Connection, portions: Iterable[Portion], at: floa
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
+    """Store a portion's findings and its read position; return how many of its signals are new."""
     # A rewritten transcript may have a new outcome for a known call.
     connection.executemany(
         f"""
@@ -106,10 +108,14 @@ def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
     rows = connection.execute(
         f"select path, {', '.join(light_columns)} from transcripts where purpose = ?", (SCAN_PURPOSE,)
     )
-    return {row["path"]: ReadPosition(**{name: row[name] for name in light_columns}) for row in rows}
+    positions = {}
+    for path, *values in rows:
+        positions[path] = ReadPosition(**dict(zip(light_columns, values, strict=True)))
+    return positions
 
 
 def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PURPOSE) -> ReadPosition | None:
+    """Return how far a transcript was read for this purpose; None if it was not read."""
     row = connection.execute(
         f"select {', '.join(_POSITION_COLUMNS)} from transcripts where purpose = ? and path = ?", (purpose, path)
     ).fetchone()

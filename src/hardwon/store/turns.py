@@ -45,12 +45,14 @@ def list_changed_turns(connection: Connection, session: int) -> list[int]:
     """Return the turns that changed since they were distilled, those that are gone included."""
     current = _compute_fingerprints(connection, session)
     stored = _read_stored_fingerprints(connection, session)
-    unchanged = {
-        number
-        for number, fingerprint in stored.items()
-        if fingerprint == current.get(number, "") or _is_expired(fingerprint)
-    }
-    return sorted({*current, *stored} - unchanged)
+    changed = []
+    for number in sorted({*current, *stored}):
+        fingerprint = stored.get(number)  # None if the turn was never distilled
+        is_unchanged = fingerprint is not None and fingerprint == current.get(number, "")
+        has_expired = fingerprint is not None and _is_expired(fingerprint)
+        if not is_unchanged and not has_expired:
+            changed.append(number)
+    return changed
 
 
 def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, str]:
@@ -80,14 +82,15 @@ def store_distilled(
     number = turn.number
     with transaction(connection):
         if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
-            return False
+            return False  # it changed while it was distilled
         row = connection.execute(
             "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
         if row and _is_expired(row["print"]):
-            return False
-        if row and row["print"] == fingerprint and maker == PLAIN and row["made"] != PLAIN:
-            return False
+            return False  # its observations hold more than the rows that are left
+        is_made_by_model = row and row["print"] == fingerprint and row["made"] != PLAIN
+        if is_made_by_model and maker == PLAIN:
+            return False  # a model's words are better, and cost money
         replace_for_turn(connection, session, number, observations)
         _store_fingerprint(connection, session, number, fingerprint, maker)
     return True
@@ -95,11 +98,13 @@ def store_distilled(
 
 def compute_session_fingerprint(connection: Connection, session: int) -> str:
     """Return the fingerprint of all that a session was distilled from; empty if nothing was."""
-    fingerprints = sorted(
-        (number, fingerprint.removeprefix(EXPIRED_PREFIX))
-        for number, fingerprint in _read_stored_fingerprints(connection, session).items()
-    )
-    return blake2b(repr(fingerprints).encode(), digest_size=12).hexdigest() if fingerprints else ""
+    fingerprints = []
+    for number, fingerprint in sorted(_read_stored_fingerprints(connection, session).items()):
+        # That its events expired does not change what the turn came to.
+        fingerprints.append((number, fingerprint.removeprefix(EXPIRED_PREFIX)))
+    if not fingerprints:
+        return ""
+    return blake2b(repr(fingerprints).encode(), digest_size=12).hexdigest()
 
 
 def store_summary(connection: Connection, session: int, summary: Summary, fingerprint: str) -> bool:
@@ -131,6 +136,7 @@ def mark_distilled(connection: Connection, session: int, makers: Mapping[int, st
 
 def enqueue_undistilled(connection: Connection, now: float) -> None:
     """Request distilling for every session with a turn that was never distilled and no job."""
+    # Turns have no table of their own before they are distilled: they are the numbers of prompts and events.
     query = f"""
         select id from sessions where id not in (select session from jobs where kind = 'distil') and exists (
             select 1 from (select number from prompts where session = sessions.id
@@ -143,6 +149,7 @@ def enqueue_undistilled(connection: Connection, now: float) -> None:
 
 
 def _enqueue_distilling(connection: Connection, sessions: Sequence[int], now: float) -> None:
+    """Ask for these sessions to be distilled, behind the live ones."""
     with transaction(connection):
         for session in sessions:
             jobs.enqueue(connection, jobs.DISTIL, session, priority=jobs.HISTORY, now=now)
@@ -161,13 +168,16 @@ def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[in
     the turn before.
     """
     new_numbers = read_prompt_numbers(connection, session)
-    number_changes = {
-        old_number: new_numbers[prompt_id] for prompt_id, old_number in old_numbers.items() if prompt_id in new_numbers
-    }
+    number_changes = {}
+    for prompt_id, old_number in old_numbers.items():
+        if prompt_id in new_numbers:
+            number_changes[old_number] = new_numbers[prompt_id]
     stored = _read_stored_fingerprints(connection, session)
     query = "select distinct prompt from observations where session = ? and prompt > 0"
+    # From the lowest up, so that a new number is free: it is never above the old one.
     for old in sorted({*stored, *fetch_column(connection, query, session)} - {0}):
-        new = max((number for old_number, number in number_changes.items() if old_number <= old), default=0)
+        earlier_numbers = [number for old_number, number in number_changes.items() if old_number <= old]
+        new = max(earlier_numbers, default=0)  # its own prompt's, or that of the last one before it
         if old in number_changes:
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
@@ -178,6 +188,7 @@ def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[in
 
 
 def _store_fingerprint(connection: Connection, session: int, number: int, fingerprint: str, maker: str) -> None:
+    """Store that a turn was distilled; an empty fingerprint means that the turn is gone."""
     if fingerprint:
         connection.execute("replace into turns values (?, ?, ?, ?)", (session, number, fingerprint, maker))
     else:
@@ -185,23 +196,27 @@ def _store_fingerprint(connection: Connection, session: int, number: int, finger
 
 
 def _read_stored_fingerprints(connection: Connection, session: int) -> dict[int, str]:
+    """Return the fingerprint of each turn as it was distilled."""
     return dict(connection.execute("select number, print from turns where session = ?", (session,)).fetchall())
 
 
 def _compute_fingerprints(connection: Connection, session: int, number: int | None = None) -> dict[int, str]:
     """Return the fingerprint of each turn; long texts count by length, since they are filled in and never edited."""
     hashers: dict[int, Any] = {}
+    # Rows of both kinds begin with the turn's number; `number` is null for all turns.
     rows = connection.execute(f"select number, key, prompt {_PROMPTS}", (session, number)).fetchall()
     rows += connection.execute(
         f"select prompt, key, kind, tool, agent, outcome, length(input), length(response), length(signature) {_EVENTS}",
         (session, number),
     ).fetchall()
     for turn_number, *values in rows:
-        hashers.setdefault(turn_number, blake2b(digest_size=12)).update(repr(values).encode("utf-8", "replace"))
+        hasher = hashers.setdefault(turn_number, blake2b(digest_size=12))
+        hasher.update(repr(values).encode("utf-8", "replace"))
     return {turn_number: hasher.hexdigest() for turn_number, hasher in hashers.items()}
 
 
 def _read_turns(connection: Connection, session: int, number: int | None) -> dict[int, Turn]:
+    """Return the turns of a session by number, all of them or this one."""
     session_row = connection.execute(
         """
         select host, session, cwd, started_at, coalesce(path, '') as project from sessions
@@ -220,16 +235,22 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
         if row["kind"] == "tool":
             calls.setdefault(row["prompt"], []).append(_build_call(row))
         else:
-            final_messages[row["prompt"]] = row["response"] or final_messages.get(row["prompt"], "")
+            final_messages.setdefault(row["prompt"], "")
+            if row["response"]:  # a hook may report the end of a turn without the words
+                final_messages[row["prompt"]] = row["response"]
     turns = {}
     for turn_number in {*prompts_by_number, *calls, *final_messages}:
         turn_calls = calls.get(turn_number, [])
-        prompt_at, prompt = prompts_by_number.get(turn_number, (None, ""))
-        at = turn_calls[0].at if turn_calls else session_row["started_at"]
+        prompt = ""
+        at = session_row["started_at"]
+        if turn_number in prompts_by_number:
+            at, prompt = prompts_by_number[turn_number]
+        elif turn_calls:
+            at = turn_calls[0].at
         turns[turn_number] = Turn(
             session_row_id=session,
             number=turn_number,
-            at=at if prompt_at is None else prompt_at,
+            at=at,
             agent=session_row["host"],
             name=session_row["session"],
             project=session_row["project"],
@@ -242,6 +263,7 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
 
 
 def _build_call(row: Any) -> Call:
+    """Return a call from its row, with its input parsed."""
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
     return Call(input=parse_json_or_text(row["input"]), **{name: row[name] for name in names})
 

@@ -51,20 +51,28 @@ def list_session_page(
     limit: int,
 ) -> list[dict[str, Any]]:
     """Return the sessions that match, the latest first, from behind the one with this time and number."""
-    conditions: dict[str, Sequence[object]] = {HAS_CONTENT: ()}
+    conditions = [HAS_CONTENT]
+    values: list[object] = []
     if project is not None:
-        conditions["project = ?"] = (project,)
+        conditions.append("project = ?")
+        values.append(project)
     if agent:
         # The plus makes SQLite use the index by time; the one by host would read all rows.
-        conditions["+host = ?"] = (agent,)
+        conditions.append("+host = ?")
+        values.append(agent)
     if status:
-        conditions["status = ?"] = (status,)
+        conditions.append("status = ?")
+        values.append(status)
     if since is not None:
-        conditions["last_at >= ?"] = (since,)
+        conditions.append("last_at >= ?")
+        values.append(since)
     if until is not None:
-        conditions["started_at < ?"] = (until,)
+        conditions.append("started_at < ?")
+        values.append(until)
     if before_key is not None:
-        conditions["(last_at, id) < (?, ?)"] = before_key
+        conditions.append("(last_at, id) < (?, ?)")
+        values += before_key
+    # The inner select takes the page of sessions; what is counted and looked up beside them is so for this page alone.
     query = f"""
         select found.id, host, found.session, project, coalesce(projects.name, '') as project_name,
             substr(first_prompt, 1, {_PREVIEW_CHARS}) as first_prompt, prompts, status, started_at, last_at,
@@ -79,10 +87,11 @@ def list_session_page(
             (select id from summaries where summaries.session = found.id order by at desc, id desc limit 1)
         order by last_at desc, found.id desc
         """
-    return fetch_dicts(connection, query, *(value for values in conditions.values() for value in values), limit)
+    return fetch_dicts(connection, query, *values, limit)
 
 
 def find_session(connection: Connection, number: int) -> dict[str, Any] | None:
+    """Return a session for its page in the viewer; None if it was deleted."""
     query = """
         select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,
             coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,
@@ -117,6 +126,7 @@ def list_projects(connection: Connection, *, limit: int = 200) -> list[dict[str,
 
 
 def list_agents(connection: Connection) -> list[str]:
+    """Return the agents that sessions were recorded of."""
     return fetch_column(connection, "select distinct host from sessions order by host")
 
 
@@ -200,10 +210,12 @@ def list_timeline_steps(
         "edit_tools": json.dumps(EDIT_TOOLS),
         **position.__dict__,
     }
+    # Each kind may fill the whole page, so up to `limit` of each are read, and the earliest of all are taken.
     steps: list[dict[str, Any]] = []
     for query in _STEP_QUERIES:
         steps += map(dict, connection.execute(f"{query} order by at, id limit :limit", values))
-    return sorted(steps, key=lambda step: (step["at"], step["rank"], step["id"]))[:limit]
+    steps.sort(key=lambda step: (step["at"], step["rank"], step["id"]))
+    return steps[:limit]
 
 
 def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
@@ -269,15 +281,18 @@ def count_activity(connection: Connection, since: float) -> dict[str, int]:
 
 
 def find_first_event_time(connection: Connection) -> float | None:
+    """Return when the oldest event was; None if there is none."""
     first_at: float | None = fetch_value(connection, "select min(at) from events where at > 0")
     return first_at
 
 
 def count_failures_by_day(connection: Connection, since: float) -> dict[str, int]:
+    """Return how many calls failed on each day since a time, days without any left out."""
     return _count_by_day(connection, "events", "outcome = 'failed' and at >= ?", since)
 
 
 def _count_by_day(connection: Connection, table: str, condition: str, *values: object) -> dict[str, int]:
+    """Return how many rows meet a condition on each day, by the person's clock."""
     query = f"select {_DAY} as day, count(*) from {table} where {condition} group by day"
     return dict(map(tuple, connection.execute(query, values)))
 
@@ -315,7 +330,10 @@ def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
 ) -> list[dict[str, Any]]:
     """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
-    condition = f"lesson = ?1 and {WAS_TOLD}" if lesson else f"?1 = '' and {_TOLD_LESSONS}"
+    # Of any lesson: briefs and recalled records are deliveries, too.
+    condition = f"?1 = '' and {_TOLD_LESSONS}"
+    if lesson:
+        condition = f"lesson = ?1 and {WAS_TOLD}"
     query = f"""
         select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,
             slug, summary, delivery, agent
@@ -327,6 +345,7 @@ def list_lesson_deliveries(
 
 
 def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
+    """Return how often a lesson was told on each day since a time."""
     return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD}", lesson, since)
 
 

@@ -50,7 +50,10 @@ log = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Owns the job processes, at most one of each kind, and the timer for jobs that are due later."""
+    """Owns the job processes, at most one of each kind, and the timer for jobs that are due later.
+
+    Everything runs in the worker's event loop but the three methods that say otherwise.
+    """
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class JobRunner:
         self._last_warning = ""  # logged once as long as it stays the same
 
     def handle_event(self, event: Event) -> None:
+        """Do what follows a session start, the end of a turn or of a session; callers may be in any thread."""
         if event.kind == "SessionStart":
             self._loop.call_soon_threadsafe(self.start_due_scan)
             return
@@ -94,7 +98,7 @@ class JobRunner:
         try:
             values = settings.load_settings(self.home)
             if values["autoScanIntervalHours"] < 0:
-                return
+                return  # a person has switched background scans off
             if _SCAN in self._running_jobs:
                 self._waiting_scans[source] = None
             else:
@@ -119,8 +123,13 @@ class JobRunner:
             if values["llm.provider"] != "none":
                 due_times[jobs.REFINE] = jobs.find_next_due(self.connection, (jobs.REFINE,))
             now = clock.now()
+            later_times = []
             for kind, due_at in due_times.items():
-                if due_at is not None and due_at <= now and kind not in self._running_jobs:
+                if due_at is None:
+                    continue
+                if due_at > now:
+                    later_times.append(due_at)
+                elif kind not in self._running_jobs:
                     self._start_process(kind)
             self._start_due_reflection(values, now)
         # Without the settings nothing is distilled, because they may exclude it. RuntimeError: no thread is free.
@@ -130,29 +139,32 @@ class JobRunner:
             self._last_warning = str(error)
             return
         self._last_warning = ""
-        later_times = [due_at for due_at in due_times.values() if due_at is not None and due_at > now]
         if self._timer:
             self._timer.cancel()
-        self._timer = self._loop.call_later(min(later_times) - now, self.start_due_jobs) if later_times else None
+            self._timer = None
+        if later_times:
+            self._timer = self._loop.call_later(min(later_times) - now, self.start_due_jobs)
 
     def _start_due_reflection(self, values: Mapping[str, Any], now: float) -> None:
         """Start a reflection process if a session that ended or is idle might be due, once it is distilled."""
         # A handoff is drafted from observations, so distilling comes first.
-        if not self._running_jobs.keys().isdisjoint((REFLECT, jobs.DISTIL)):
+        if REFLECT in self._running_jobs or jobs.DISTIL in self._running_jobs:
             return
-        idle_seconds = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
         unread_sessions: list[tuple[int, float]] = []
+        # Drafts to ratify are due even if no new ones are wanted.
+        has_overdue = bool(ratification.find_overdue_drafts(self.connection, values, now))
         if values["autoReflect"]:
+            idle_seconds = values["idleMinutes"] * 60.0  # 0: sessions are drafted only at their end
             # Sessions that ended before hardwon was installed are history, and nobody waits for their handoffs.
             set_up_at = sessions.read_set_up_time(self.connection)
             unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
             unread_sessions = [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
-        if idle_seconds and not 0 <= now - self._last_walk_at < RECHECK_SECONDS:
-            self._last_walk_at = now
-            threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
-        has_overdue = bool(ratification.find_overdue_drafts(self.connection, values, now)) or (
-            self._has_new_unrecorded and bool(idle_seconds)
-        )
+            if idle_seconds:
+                has_overdue |= self._has_new_unrecorded
+                # Also if the last walk is in the future, from before the clock was set back.
+                if not 0 <= now - self._last_walk_at < RECHECK_SECONDS:
+                    self._last_walk_at = now
+                    threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
         if new_check := plan_check(unread_sessions, now, self._last_check, has_overdue=has_overdue):
             self._start_process(REFLECT)
             self._last_check = new_check
@@ -164,26 +176,25 @@ class JobRunner:
         These are new ones, and those so recent that they may not have been due the last time. Runs in a thread, because
         there may be thousands of transcripts.
         """
+        # What cannot be read now is looked for again at the next walk.
         with suppress(OSError, UserError, db.StoreError), db.open(self.home) as connection:
             set_up_at = sessions.read_set_up_time(connection)
-            transcripts = {
-                transcript
-                for transcript in find_unrecorded_transcripts(connection, os.environ, now)
-                if set_up_at <= transcript.modified_at <= now - idle_seconds
-            }
+            # What changed later may not have been due at the last walk.
             fresh_since = now - idle_seconds * MAX_FACTOR * UNDER_WAY_FACTOR - RECHECK_SECONDS
-            self._has_new_unrecorded |= any(
-                transcript not in self._unrecorded or transcript.modified_at > fresh_since for transcript in transcripts
-            )
-            self._unrecorded = transcripts
+            idle_transcripts = set[UnrecordedTranscript]()
+            for transcript in find_unrecorded_transcripts(connection, os.environ, now):
+                if set_up_at <= transcript.modified_at <= now - idle_seconds:
+                    idle_transcripts.add(transcript)
+                    if transcript not in self._unrecorded or transcript.modified_at > fresh_since:
+                        self._has_new_unrecorded = True
+            self._unrecorded = idle_transcripts
 
     def _find_plain_due(self) -> float | None:
+        """Return when plain code has work: now, or when the next job is due; None if there is none."""
         now = clock.now()
-        if any(
-            not pauses.is_paused(self.home, session["cwd"], now)
-            for session in sessions.list_sessions_to_fill(self.connection)
-        ):
-            return now
+        for session in sessions.list_sessions_to_fill(self.connection):
+            if not pauses.is_paused(self.home, session["cwd"], now):
+                return now
         if self._is_indexing_due(now):
             return now
         return jobs.find_next_due(self.connection, (jobs.DISTIL,))
@@ -205,6 +216,7 @@ class JobRunner:
         return is_quiet or sum(backlog) >= _LARGE_BACKLOG
 
     def _start_process(self, kind: str, *arguments: str) -> None:
+        """Start a job process, and a thread that waits for its end."""
         path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(log_descriptor, "a") as log_file, lifecycle.open_jobs_lock(self.home) as jobs_lock:
@@ -223,6 +235,7 @@ class JobRunner:
         threading.Thread(target=self._wait_for_exit, args=(kind, process), daemon=True).start()
 
     def _wait_for_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+        """Report a process's end to the event loop. Runs in a thread."""
         process.wait()
         with suppress(RuntimeError):  # the worker has ended
             self._loop.call_soon_threadsafe(self._handle_exit, kind, process)
@@ -246,6 +259,7 @@ class JobRunner:
                 self._is_index_behind = True
             elif kind == jobs.DISTIL and not has_failed:
                 self._is_index_behind = False
+                # It had time for everything, so what is left cannot be indexed.
                 self._unindexable_backlog = documents.count_backlog(self.connection)
             self._publish_message("job", dict(jobs.count_by_state(self.connection)))
         except db.StoreError as error:
@@ -304,6 +318,7 @@ class Housekeeping:
             self._thread.join(_HOUSEKEEPING_STOP_SECONDS)
 
     def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
+        """Do one round, in a thread; what fails is tried again in the next."""
         try:
             with db.open(self.home) as connection:
                 drain_spool(self.home, connection)
@@ -319,11 +334,13 @@ class Housekeeping:
             log.warning("housekeeping: %s", error)
 
     def _enforce_size(self, connection: db.Connection, values: Mapping[str, Any], is_quiet: bool) -> None:
-        # Rewriting takes a temporary copy and then the whole write-ahead log.
-        has_disk_space = shutil.disk_usage(self.home).free > 3 * retention.measure_file_bytes(self.home)
-        if is_quiet and has_disk_space and not retention.can_release_pages(connection):
-            log.info("rewriting %s so that it can shrink", paths.DATABASE)
-            retention.rebuild_database(connection)
+        """Delete what is too old or too much, once an hour, and at once when the database outgrows its limit."""
+        if is_quiet and not retention.can_release_pages(connection):
+            # Rewriting takes a temporary copy and then the whole write-ahead log.
+            needed_bytes = 3 * retention.measure_file_bytes(self.home)
+            if shutil.disk_usage(self.home).free > needed_bytes:
+                log.info("rewriting %s so that it can shrink", paths.DATABASE)
+                retention.rebuild_database(connection)
         max_bytes = values["maxDbMb"] * 1024 * 1024
         has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
         if self._get_seconds() < self._next_purge_at and not has_grown:
@@ -341,15 +358,14 @@ class Housekeeping:
             summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())
             log.info("deleted by retention: %s; %d bytes in use", summary, used_bytes)
         self._is_within_limit = used_bytes <= max_bytes
-        self._next_purge_at = self._get_seconds() + (
-            _PURGE_INTERVAL_SECONDS if self._is_within_limit else _PURGE_RETRY_SECONDS
-        )
-        if used_bytes > max_bytes and not self._stop_event.is_set():
+        interval = _PURGE_INTERVAL_SECONDS if self._is_within_limit else _PURGE_RETRY_SECONDS
+        self._next_purge_at = self._get_seconds() + interval
+        if not self._is_within_limit and not self._stop_event.is_set():
             log.warning("%s has %d bytes, above maxDbMb, and no more events can be deleted", paths.DATABASE, used_bytes)
 
 
 class TeamSync:
-    """Owns the thread and the time of the next exchange."""
+    """Owns the thread that exchanges records with the team's server, and the time of the next exchange."""
 
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
         self._home = home
@@ -364,13 +380,14 @@ class TeamSync:
         if self._get_seconds() < self._due_at or (self._thread and self._thread.is_alive()):
             return
         if not os.path.exists(os.path.join(self._home, paths.TEAM_CONFIG)):
-            return
+            return  # this machine is in no team
         # Set before the exchange, which may hang until its timeout.
         self._due_at = self._get_seconds() + self._interval
         self._thread = threading.Thread(target=self._exchange, daemon=True)
         self._thread.start()
 
     def _exchange(self) -> None:
+        """Exchange records and apply what arrived; while the server is away, wait longer after each try."""
         # Imported here because only machines in a team need cryptography and the network.
         from hardwon.actions.team_decisions import Team, apply_state, report_counts
         from hardwon.team import client

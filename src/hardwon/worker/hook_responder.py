@@ -31,7 +31,7 @@ from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
 from hardwon.text.brief_layout import BriefLine, RecalledItem
-from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, Pattern, replace
+from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
 from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
 
 _PROTOCOL_VERSION = "1"
@@ -75,6 +75,7 @@ class WorkerSources:
         timed_out = threading.Event()
 
         def run_handler() -> None:
+            """Check who typed the prompt, carry it out, and keep or log the answer."""
             try:
                 doubt = prompt_origin.find_doubt(self._sender_pid, event.host, self._home)
                 answers.extend(decisions.handle_prompt(self._home, clean_text(event.prompt), event.cwd, doubt))
@@ -139,6 +140,7 @@ class WorkerSources:
 
 
 def _skip_faults(build_message: Callable[[], str]) -> str:
+    """Return a message; an empty one if its data cannot be read now."""
     try:
         return build_message()
     except (OSError, db.StoreError, UserError) as error:
@@ -190,6 +192,7 @@ class HookResponder:
             return b""
 
     def _answer_event(self, host: str, kind: str, event_id: str, payload: bytes, sender_pid: int) -> bytes:
+        """Answer an event and store it; an empty answer if it found no room, so that its hook spools it."""
         try:
             parsed_event = read_event(host, kind, payload)
         except (ValueError, RecursionError) as error:
@@ -207,29 +210,38 @@ class HookResponder:
             if index.settings.get("promptRecall"):
                 file_memory.preload_search()
             reply = reply_to_event(event, index, self.home, WorkerSources(self, index, sender_pid))
-        is_denied = bool(reply.deny) and event.kind == "PreToolUse"
-        recorded_event = replace(event, denied=True) if is_denied else event
+        recorded_event = event
+        if reply.deny and event.kind == "PreToolUse":
+            recorded_event = replace(event, denied=True)
         # Filtering also notes whether a private prompt is being worked on, so every event passes it.
         filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
         # What a person types to hardwon is no part of the session.
         if is_answered_by_hardwon(event):
             filtered_event = None
         if index is not None and index.settings.get("askForLessons"):
-            if event.kind == "PreToolUse":
-                self._lesson_requests.note_start(event)
-            elif event.kind in AFTER_CALL_EVENTS and filtered_event is not None:
-                try:
-                    request = self._lesson_requests.build_reply(filtered_event, index, self.pattern_cache.search)
-                    reply = merge_replies(reply, request)
-                except db.StoreError as error:
-                    log.warning("a lesson was not asked for: %s", error)
-        if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
+            reply = self._add_lesson_request(reply, event, filtered_event, index)
+        is_worth_storing = bool(reply.deliveries or filtered_event)
+        if is_worth_storing and not self._store_event(event, filtered_event, reply.deliveries):
             return b""
         self._notify_listener(event)
         return write_reply(event, reply)
 
+    def _add_lesson_request(
+        self, reply: HookReply, event: Event, filtered_event: Event | None, index: ManifestIndex
+    ) -> HookReply:
+        """Return the reply with a request for a lesson if this call shows that the agent found out what works."""
+        if event.kind == "PreToolUse":
+            self._lesson_requests.note_start(event)
+        elif event.kind in AFTER_CALL_EVENTS and filtered_event is not None:
+            try:
+                request = self._lesson_requests.build_reply(filtered_event, index, self.pattern_cache.search)
+                return merge_replies(reply, request)
+            except db.StoreError as error:
+                log.warning("a lesson was not asked for: %s", error)
+        return reply
+
     def record_event(self, event: Event) -> str:
-        """Record an event from the API; return why it was not recorded, nothing if it was."""
+        """Record an event from the API; return why it was not recorded, an empty text if it was."""
         event = replace(clean_ids(bound_event(event)), id=urandom(16).hex())
         limits = self._read_limits(self.load_index())
         if pauses.is_paused(self.home, event.cwd, event.at):
@@ -238,7 +250,9 @@ class HookResponder:
         if filtered_event is None:
             if event.prompt and not extract_agent_prompt(event.prompt):
                 return "not a prompt"
-            return "denied" if projects.is_below(event.cwd, limits.get("denyProjects", ())) else "private"
+            if projects.is_below(event.cwd, limits.get("denyProjects", ())):
+                return "denied"
+            return "private"
         if not self._store_event(event, filtered_event, ()):
             return "no room"
         self._notify_listener(event)
@@ -250,9 +264,11 @@ class HookResponder:
             self._on_event(event)
 
     def _read_limits(self, index: ManifestIndex | None) -> Mapping[str, Any]:
+        """Return what may be recorded, by the settings in force."""
         return event_filter.read_recording_settings(self.home, {} if index is None else index.settings)
 
     def load_staleness_checker(self) -> StalenessChecker:
+        """Return the checker for the lessons in force, read once for each manifest."""
         if self._staleness_checker is None:
             self._staleness_checker = StalenessChecker(self.connection, LESSON)
         return self._staleness_checker
@@ -264,8 +280,10 @@ class HookResponder:
         """
         is_broken = self._reload_index()
         source_stats = manifest.stat_sources(self.home, self._index)
-        is_changed = self._index is None or source_stats != self._index.source_stats
-        needs_build = is_broken or (is_changed and source_stats != self._built_source_stats)
+        is_outdated = self._index is None or source_stats != self._index.source_stats
+        # A build from broken sources leaves the old manifest, and would fail again.
+        was_tried = source_stats == self._built_source_stats
+        needs_build = is_broken or (is_outdated and not was_tried)
         if needs_build and monotonic() >= self._retry_build_at:
             self._built_source_stats = source_stats
             # In a thread, because a build of thousands of lessons takes longer than a hook may wait.
@@ -297,6 +315,7 @@ class HookResponder:
         return False
 
     def _build_manifest(self) -> None:
+        """Compile the manifest and log what it left out. Runs in a thread."""
         try:
             result = manifest.build(self.home, clock.now())
         except UserError as error:
@@ -325,6 +344,7 @@ class HookResponder:
         except OSError as error:
             log.warning("%s waits in memory: %s", event.kind, error)
             self._unwritten_events.append((event, filtered_event, deliveries))
+            # An agent that waits gets its answer all the same.
             return bool(deliveries) or event.kind in ANSWERED_EVENTS
         return True
 
@@ -363,6 +383,7 @@ class HookResponder:
         return bool(self._unwritten_events)
 
     def retry_unwritten_events(self) -> None:
+        """Write the events that wait in memory, oldest first, as long as there is room."""
         while self._unwritten_events:
             try:
                 self._write_event(*self._unwritten_events[0], is_live=False)
@@ -376,7 +397,7 @@ class HookResponder:
         """Write the waiting events before the worker ends; old logs are deleted first to make room for them."""
         if not self._unwritten_events:
             return
-        for number in (1, 2):
+        for number in (1, 2):  # as many as `_configure_logging` keeps
             with suppress(OSError):
                 os.unlink(os.path.join(self.home, f"{paths.WORKER_LOG}.{number}"))
         deadline = monotonic() + seconds

@@ -40,7 +40,7 @@ MonotonicClock = Callable[[], float]
 def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = _TICK_SECONDS) -> int:
     """Serve until stopped. The lock is released only when the process ends, so the next holder knows it is gone."""
     if lifecycle.take_lock(home) is None:
-        return 0
+        return 0  # another process is the worker
     # Everything that the worker and its libraries write is for this user alone.
     os.umask(0o077)
     _configure_logging(home)
@@ -74,6 +74,7 @@ def _run_start_tasks(home: str, connection: db.Connection) -> None:
 
 
 def _configure_logging(home: str) -> None:
+    """Log to the worker's file, with times in UTC; a megabyte at most, and two earlier ones."""
     path = os.path.join(home, paths.WORKER_LOG)
     paths.make_private_folder(os.path.dirname(path))
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
@@ -84,6 +85,7 @@ def _configure_logging(home: str) -> None:
 
 
 async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClock, tick_seconds: float) -> None:
+    """Answer hooks until a signal or a reason to end comes; at each tick look for background work."""
     install_stamp = lifecycle.read_install_stamp()
     live_feed = LiveFeed()
     job_runner = JobRunner(home, connection, live_feed.publish)
@@ -131,12 +133,8 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
             http_server.note_activity()
         last_activity_at = max(hook_socket.last_message_at, http_server.last_activity_at)
         is_idle = lifecycle.can_exit_idle(get_seconds(), last_activity_at, values["idleExitMinutes"], has_work)
-        if reason := _find_exit_reason(
-            home,
-            connection,
-            is_idle=is_idle,
-            is_changed=not has_work and lifecycle.read_install_stamp() != install_stamp,
-        ):
+        is_reinstalled = not has_work and lifecycle.read_install_stamp() != install_stamp
+        if reason := _find_exit_reason(home, connection, is_idle=is_idle, is_reinstalled=is_reinstalled):
             log.warning("stopping: %s", reason)
             break
         # The socket must not be created again once the worker is stopping.
@@ -154,7 +152,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
 async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
     """Load the API's libraries a moment later and in a thread, so that the first hooks do not wait for them."""
     if http_server.port is None:
-        return
+        return  # the API is turned off, or no port was free
     await asyncio.sleep(_API_DELAY_SECONDS)
     try:
         await asyncio.to_thread(import_module, "hardwon.web.server")
@@ -171,20 +169,21 @@ def _get_settings(responder: HookResponder) -> dict[str, Any]:
 
 
 def _has_spooled_events(home: str) -> bool:
+    """Return whether an event waits in the spool for housekeeping."""
     try:
         return any(spool.read_spooled_records(home))
     except OSError:  # the folder cannot be read: stay, since there may be events in it
         return True
 
 
-def _find_exit_reason(home: str, connection: db.Connection, *, is_idle: bool, is_changed: bool) -> str:
+def _find_exit_reason(home: str, connection: db.Connection, *, is_idle: bool, is_reinstalled: bool) -> str:
     """Return why this worker should end, empty if it should not; the next session starts another."""
     if not lifecycle.is_lock_owner(home):
         return "the home was deleted or has another worker"
-    with suppress(db.StoreError):
+    with suppress(db.StoreError):  # the database is busy: the next tick looks again
         if db.read_schema_version(connection) > LATEST_VERSION:
             return f"a newer hardwon upgraded {paths.DATABASE}"
-    if is_changed:
+    if is_reinstalled:
         return "another version was installed"
     return "idle" if is_idle else ""
 
@@ -217,12 +216,14 @@ class HookSocket:
         self.announce(self._port)
 
     def announce(self, port: int | None) -> None:
+        """Write worker.json with the port of the API; None while there is no API."""
         self._port = port
         lifecycle.write_announcement(
             self.home, socket_address=self._socket_path, port=port, started_at=self._started_at
         )
 
     async def repair(self) -> None:
+        """Create the socket and worker.json again if somebody deleted them."""
         if not os.path.exists(self._socket_path):
             log.warning("the socket was deleted; creating it again")
             self._server.close()
@@ -256,12 +257,12 @@ class HookSocket:
             async with asyncio.timeout(_MESSAGE_TIMEOUT_SECONDS):
                 message = await _read_message(reader)
                 sender_pid = prompt_origin.get_peer_pid(writer.get_extra_info("socket"))
-                answer = self._responder.answer(message, sender_pid) if message is not None else b""
-                if answer:
+                # A hook that gets no answer does the work in its own process: slower, but it blocks nobody else.
+                if message is not None and (answer := self._responder.answer(message, sender_pid)):
                     writer.write(answer + b"\n")
                     await writer.drain()
         except (TimeoutError, OSError):
-            pass
+            pass  # the hook gave up, or its agent stopped it
         finally:
             self._connection_tasks.discard(task)
             writer.close()
@@ -276,7 +277,6 @@ async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
     while part := await reader.read(1 << 18):
         parts.append(part)
         size += len(part)
-        # Without an answer the hook does the work in its own process: slower, but it blocks nobody else.
         if size > _MAX_MESSAGE_BYTES:
             return None
     return b"".join(parts)

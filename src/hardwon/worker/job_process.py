@@ -106,8 +106,8 @@ def run_due_jobs(
             if kind == jobs.DISTIL:
                 distil_session(connection, job, session["transcript"], values, read_clock)
                 drop_superseded_drafts(connection, job.session, read_clock())
-            # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
             elif _is_recording_denied(home, values, read_clock(), session["cwd"]):
+                # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
                 jobs.finish(connection, job)
             else:
                 _refine_session(connection, job, session["project_path"], values, read_clock)
@@ -141,22 +141,27 @@ def distil_session(
 
     Of a session that is marked as sensitive nothing is kept, and what was distilled before is deleted.
     """
-    if _is_sensitive(connection, job.session, values):
-        for turn_number in turns.list_changed_turns(connection, job.session):
-            turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
-            turns.store_distilled(connection, turn, fingerprint, [], turns.PLAIN)
-        observations.delete_for_session(connection, job.session)
-        jobs.finish(connection, job)
-        return
+    is_sensitive = _is_sensitive(connection, job.session, values)
+    is_live = job.priority == jobs.LIVE
     for turn_number in turns.list_changed_turns(connection, job.session):
         turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
-        turns.store_distilled(connection, turn, fingerprint, observe_turn(turn), turns.PLAIN)
-        if values["rememberInTurn"] and turn.final_message and job.priority == jobs.LIVE:
+        # A sensitive turn is stored as distilled to nothing, so that it does not count as changed any more.
+        turn_observations = [] if is_sensitive else observe_turn(turn)
+        turns.store_distilled(connection, turn, fingerprint, turn_observations, turns.PLAIN)
+        if is_sensitive:
+            continue
+        # Only when the turn is over, and not for imported history.
+        if values["rememberInTurn"] and turn.final_message and is_live:
             approved_texts = [memory.text for memory in list_memories(connection, "active", project=turn.project)]
             memory_queue.queue_statements(memory_queue.get_queue_folder(), turn, transcript, approved_texts)
         if not jobs.renew_lease(connection, job, read_clock()):
-            return
+            return  # another process has the job now
+    if is_sensitive:
+        observations.delete_for_session(connection, job.session)
+        jobs.finish(connection, job)
+        return
     fingerprint = turns.compute_session_fingerprint(connection, job.session)
+    # The fingerprint is empty if nothing of the session was distilled.
     is_changed = fingerprint not in ("", observations.read_summary_fingerprint(connection, job.session))
     if is_changed:
         session_turns = turns.list_turns(connection, job.session)
@@ -164,8 +169,8 @@ def distil_session(
         if has_work(session_turns):
             summary = summarise_session(session_turns, session_observations)
             turns.store_summary(connection, job.session, summary, fingerprint)
-    if is_changed and values["llm.provider"] != "none" and job.priority == jobs.LIVE:
-        jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=read_clock())
+        if values["llm.provider"] != "none" and is_live:  # imported history is not sent to a model
+            jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=read_clock())
     jobs.finish(connection, job)
 
 
@@ -178,8 +183,10 @@ def _refine_session(
 ) -> None:
     """Have a model improve what plain code wrote, which stays where the model fails or a cap is reached."""
     try:
-        if not _is_sensitive(connection, job.session, values) and (model_provider := provider(values, os.environ)):
-            _refine_with_model(connection, job, project, model_provider, values, read_clock)
+        if not _is_sensitive(connection, job.session, values):
+            model_provider = provider(values, os.environ)
+            if model_provider:  # else the person has turned the model off since
+                _refine_with_model(connection, job, project, model_provider, values, read_clock)
     except _LeaseLost:
         return
     except Busy as busy:
@@ -205,7 +212,10 @@ def _refine_with_model(
     values: Mapping[str, Any],
     read_clock: ReadClock,
 ) -> None:
+    """Ask the model about each turn that plain code distilled, then about the summary."""
+
     def renew_lease() -> None:
+        """Keep the job while an answer is awaited; _LeaseLost if another process took it."""
         if not jobs.renew_lease(connection, job, read_clock()):
             raise _LeaseLost
 
@@ -234,9 +244,9 @@ def _refine_with_model(
         turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
         plain_observations = observations.list_for_turn(connection, job.session, turn_number)
         refined = refine_turn(turn, plain_observations, ask)
-        turns.store_distilled(
-            connection, turn, fingerprint, plain_observations if refined is None else refined, model_provider.model
-        )
+        if refined is None:
+            refined = plain_observations  # stored as the model's, so that it is not asked again
+        turns.store_distilled(connection, turn, fingerprint, refined, model_provider.model)
     fingerprint = turns.compute_session_fingerprint(connection, job.session)
     summary = observations.find_summary(connection, job.session)
     if summary and summary.made == turns.PLAIN:
@@ -248,6 +258,7 @@ def _refine_with_model(
 
 
 def _draft_handoffs(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
+    """Draft what is due, log it, and compile the briefs that name the drafts."""
     for result in reflect_on_due_sessions(connection, home):
         if isinstance(result, ReflectionResult):
             _write_log_line(f"drafted handoff H{result.record.id}")
@@ -264,7 +275,7 @@ def _write_log_line(text: str, level: str = "INFO") -> None:
 def reflect_on_session(
     connection: db.Connection, home: str, transcript: str, host: str, *, plain: bool
 ) -> reflection.ReflectionResult:
-    """Draft a handoff of the session in a transcript."""
+    """Draft a handoff of the session in a transcript; with `plain`, no model is asked."""
     values = settings.load_settings(home)
     model_provider = None if plain else provider(values, os.environ)
 
@@ -273,6 +284,7 @@ def reflect_on_session(
         return ask_model(connection, model_provider, question, read_answer, caps=get_caps(values))
 
     def propose(memory: SuggestedMemory, story: Story) -> None:
+        """Propose a memory that the session suggests."""
         with suppress(UserError):  # it is known, or was rejected before
             memories.propose(
                 connection,
@@ -332,11 +344,12 @@ def drop_superseded_drafts(connection: db.Connection, session: int, now: float) 
     ]
     if not drafts:
         return 0
-    handoff_times = map(find_handoff_time, turns.list_turns(connection, session))
-    last_handoff_at = max((at for at in handoff_times if at is not None), default=0.0)
-    if last_handoff_at <= min(draft.at for draft in drafts):
-        return 0
-    return ratification.drop_session_drafts(connection, drafts[0].session, now)
+    first_draft_at = min(draft.at for draft in drafts)
+    for turn in turns.list_turns(connection, session):
+        handoff_at = find_handoff_time(turn)
+        if handoff_at is not None and handoff_at > first_draft_at:
+            return ratification.drop_session_drafts(connection, drafts[0].session, now)
+    return 0
 
 
 def _is_recording_denied(home: str, values: Mapping[str, Any], now: float, cwd: str) -> bool:

@@ -65,7 +65,7 @@ class LessonRequests:
         """Remember when a call began: one that ran beside the failed call is no cure of it."""
         self._start_numbers[event.session, event.tool_use_id] = next(self._numbers)
         if len(self._start_numbers) > _MAX_RUNNING_CALLS:
-            self._start_numbers.popitem(last=False)
+            self._start_numbers.popitem(last=False)  # the oldest, whose end was never reported
 
     def build_reply(self, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> HookReply:
         """Return the request if this call, redacted already, ends an episode that is worth a lesson."""
@@ -78,15 +78,18 @@ class LessonRequests:
         return EMPTY_REPLY
 
     def _process_call(self, event: Event) -> list[Episode]:
+        """Follow a call that has ended; return the episodes that it cures."""
         text = get_result_text(event.response)
         outcome = classify_outcome(event, text)
+        # No start was noted of a call that was running when the worker started.
         start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0) or next(self._numbers)
         key = event.host, event.session
         tracker = self._trackers.get(key)
         # Most sessions never fail: they need no tracker.
         if outcome == "interrupted" or (tracker is None and outcome == "fine"):
             return []
-        _, path, content = get_call_fields(event.tool, event.input if isinstance(event.input, dict) else {})
+        tool_input = event.input if isinstance(event.input, dict) else {}
+        _, path, content = get_call_fields(event.tool, tool_input)
         call = Step(
             "call",
             start_number,
@@ -101,7 +104,7 @@ class LessonRequests:
             content=content,
         )
         if is_hardwon_call(call):
-            return []
+            return []  # what an agent does with hardwon teaches nothing about the project
         if tracker is None:
             tracker = self._trackers[key] = EpisodeTracker()
             if len(self._trackers) > MAX_SESSIONS:
@@ -121,12 +124,13 @@ class LessonRequests:
     def _is_worth_asking(self, event: Event, episode: Episode) -> bool:
         """Return whether the rules would propose it, nobody decided about it, and it was not asked about before."""
         if not episode.score or episode.is_refused:
-            return False
+            return False  # the rules would not propose it
         candidate = candidates.find_by_signature(self._connection, episode.signature)
         if candidate and candidate.status != "open":
-            return False
+            return False  # it is proposed, or was decided about
         # A mistake that the error does not name may be chance, until a second session makes it.
-        if episode.score <= UNNAMED_SCORE and not (candidate and set(candidate.sessions) - {event.session}):
+        other_sessions = set(candidate.sessions) - {event.session} if candidate else set()
+        if episode.score <= UNNAMED_SCORE and not other_sessions:
             return False
         if deletions.is_rejected_candidate(self._connection, episode.signature):
             return False
@@ -159,30 +163,37 @@ def _format_request(episode: Episode) -> str:
     # The error is that of the first attempt, which is also the call that another session would make.
     failed = first.command or first.path or episode.failing_call.content
     worked = cure.command or cure.path or cure.content
-    failed_segments, worked_segments = diff_calls(failed, worked)
-    failed = "".join(text for text, _ in failed_segments)
-    worked = "".join(text for text, _ in worked_segments)
-    tool = "" if first.command else f"{first.tool} "
-    error = shorten_text(first.quote, MAX_ERROR_CHARS)
-    cause = f" ({error})" if error else ""
-    return f"hardwon: {tool}{_quote_call(failed)} failed{cause}, then {_quote_call(worked)} worked.\n{_REQUEST}"
+    failed_segments, worked_segments = diff_calls(failed, worked)  # around their difference, if they are long
+    failed_call = _quote_call("".join(text for text, _ in failed_segments))
+    worked_call = _quote_call("".join(text for text, _ in worked_segments))
+    if not first.command:
+        failed_call = f"{first.tool} {failed_call}"
+    cause = ""
+    if error := shorten_text(first.quote, MAX_ERROR_CHARS):
+        cause = f" ({error})"
+    return f"hardwon: {failed_call} failed{cause}, then {worked_call} worked.\n{_REQUEST}"
 
 
 def _quote_call(text: str) -> str:
-    return f"`{shorten_text(text.replace('`', chr(39)), MAX_CALL_CHARS)}`"
+    without_backticks = text.replace("`", "'")  # one would end the quote
+    return f"`{shorten_text(without_backticks, MAX_CALL_CHARS)}`"
 
 
 def announce_proposals(connection: Connection, home: str) -> str:
-    """Return a line for the person about each lesson that an agent reported, once."""
+    """Return a line for the person about each lesson that an agent reported, once; empty if there is no new one."""
     folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
     now = clock.now()
-    token = os.urandom(8).hex()
+    token = os.urandom(8).hex()  # new each time, so that even our own earlier claim counts as taken
     lines: list[str] = []
     for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
-        if len(lines) < MAX_ANNOUNCED and claims.take(os.path.join(folder, candidate.id), token, now) is None:
-            summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
-            lines.append(
-                f"hardwon: the agent proposes a lesson: {summary}"
-                f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
-            )
+        if len(lines) == MAX_ANNOUNCED:
+            break  # the others come at the next start
+        taken_at = claims.take(os.path.join(folder, candidate.id), token, now)
+        if taken_at is not None:
+            continue  # announced before
+        summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
+        lines.append(
+            f"hardwon: the agent proposes a lesson: {summary}"
+            f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
+        )
     return "\n".join(lines)

@@ -79,6 +79,7 @@ def is_lock_owner(home: str) -> bool:
 
 
 def is_lock_held(home: str) -> bool:
+    """Return whether a process is the worker; asking takes the lock for an instant, shared with others who ask."""
     try:
         with open(os.path.join(home, paths.WORKER_LOCK), opener=paths.open_plain_file) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -90,9 +91,11 @@ def is_lock_held(home: str) -> bool:
 
 
 def read_status(home: str) -> WorkerStatus:
-    announcement = _read_announcement(home) if is_lock_held(home) else None
+    """Return what the worker announced; if none runs, or it does not serve yet, a status that says so."""
+    holder = _find_lock_holder(home)
+    announcement = _read_announcement(home) if holder else None
     # worker.json may be left by a worker that was killed.
-    if announcement is None or announcement["pid"] != _find_lock_holder(home):
+    if announcement is None or announcement["pid"] != holder:
         return WorkerStatus(running=False, pid=None, port=None, home=home, socket=None, version=__version__)
     return WorkerStatus(running=True, home=home, **announcement)
 
@@ -116,6 +119,7 @@ def write_announcement(home: str, *, socket_address: str, port: int | None, star
 
 
 def _read_announcement(home: str) -> dict[str, Any] | None:
+    """Return the fields of worker.json; None if it is missing or damaged."""
     try:
         with open(os.path.join(home, paths.WORKER_INFO), encoding="utf-8", opener=paths.open_plain_file) as file:
             announcement = json.load(file)
@@ -152,7 +156,8 @@ def start_worker(home: str) -> WorkerStatus:
             ended_pid, exit_status = os.waitpid(child, os.WNOHANG)
             if ended_pid and exit_status:
                 raise UserError("the worker failed to start", "hardwon logs")
-            child = None if ended_pid else child
+            if ended_pid:
+                child = None  # it found another worker; if that ends as well, start one more
         elif not is_lock_held(home):
             child = worker_start.launch_worker(home)
         sleep(0.02)
@@ -230,11 +235,13 @@ def get_socket_path(home: str) -> str:
 
 
 def _is_private_folder(folder: str) -> bool:
+    """Return whether it is a folder, not a link to one, that only this user can enter."""
     try:
         folder_stat = os.lstat(folder)
     except OSError:
         return False
-    return stat.S_ISDIR(folder_stat.st_mode) and folder_stat.st_uid == os.getuid() and not folder_stat.st_mode & 0o077
+    is_open_to_others = bool(folder_stat.st_mode & 0o077)
+    return stat.S_ISDIR(folder_stat.st_mode) and folder_stat.st_uid == os.getuid() and not is_open_to_others
 
 
 @contextmanager

@@ -27,6 +27,7 @@ parse_payload = CONTRACT.parse_payload
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
+    """Return what the hook prints; before a compaction that is plain text, with all others JSON."""
     if event.kind == "PreCompact":
         # Claude Code (2.1.197 to 2.1.325) takes whatever this hook prints, JSON too, as instructions for the summary,
         # and shows it to the person. A blank line counts as nothing.

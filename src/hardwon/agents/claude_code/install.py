@@ -37,6 +37,7 @@ _MEMORY_TOOL_PATTERNS = {
 
 
 def find_plugin() -> str:
+    """Return the settings file that enables hardwon's plugin; empty if none does."""
     path = SETTINGS.get_settings_path()
     try:
         plugins = get_value(read_text_file(path), ["enabledPlugins"])
@@ -83,8 +84,10 @@ def is_auto_memory_on(settings: Sequence[object], environment: Mapping[str, str]
     # The variable's name says disable, so a value such as 0 means that it is on.
     if override := environment.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip().lower():
         return override in ("0", "false", "no", "off")
-    values = (setting.get("autoMemoryEnabled") for setting in settings if isinstance(setting, dict))
-    return next((value for value in values if isinstance(value, bool)), True)
+    for values in settings:
+        if isinstance(values, dict) and isinstance(values.get("autoMemoryEnabled"), bool):
+            return bool(values["autoMemoryEnabled"])
+    return True  # Claude Code's own default
 
 
 def read_hook_durations(lines: Iterable[bytes]) -> Iterator[tuple[str, float]]:

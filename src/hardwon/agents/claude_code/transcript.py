@@ -155,6 +155,7 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Sequence[Step]:
+        """Return the steps of one line; most lines of other kinds have none."""
         if _is_progress(line):
             return ()
         try:
@@ -175,7 +176,9 @@ class Reader:
         if wire.type == "attachment":
             return _read_queued_prompt(number, line_id, context, wire)
         if wire.type == "system":
-            return [Step("compacted", number, line_id, *context)] if wire.subtype == "compact_boundary" else ()
+            if wire.subtype != "compact_boundary":
+                return ()
+            return [Step("compacted", number, line_id, *context)]
         if not isinstance(wire.message, _Message):
             return ()
         if wire.type == "user":
@@ -185,6 +188,7 @@ class Reader:
         return _read_assistant_line(number, line_id, context, wire, wire.message)
 
     def _decode_leniently(self, line: bytes) -> _Line:
+        """Decode a line that msgspec refuses; an empty one if it is not JSON either, counted as malformed."""
         fields, malformed = parse_line(line)
         self.malformed += malformed
         try:
@@ -193,6 +197,7 @@ class Reader:
             return _Line()
 
     def _count_tokens(self, message: _Message) -> None:
+        """Count what the assistant's message took; Claude Code repeats it on the line of each block."""
         if isinstance(message.usage, _Usage) and message.usage != _Usage():
             tokens = msgspec.structs.asdict(message.usage)
             cached = get_count(tokens, "cache_read_input_tokens")
@@ -228,17 +233,18 @@ def is_opening_object(wire: JsonObject) -> bool:
 
 
 def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: _Line, message: _Message) -> list[Step]:
+    """Return the tool calls and the words of an `assistant` line."""
     if message.model == "<synthetic>" or wire.isApiErrorMessage:
         return []  # an API error, not the assistant's words
     steps: list[Step] = []
     for index, block in enumerate(_list_blocks(message.content)):
         if not isinstance(block, _Block):
-            continue
+            continue  # a bare text or number
         if block.type == "tool_use":
-            tool = _as_text(block.name)
-            tool_input = block.input
-            fields = get_call_fields(tool, tool_input if isinstance(tool_input, dict) else {})
-            tool = TOOL_ALIASES.get(tool, tool)
+            name = _as_text(block.name)
+            tool = TOOL_ALIASES.get(name, name)
+            tool_input = block.input if isinstance(block.input, dict) else {}
+            fields = get_call_fields(name, tool_input)
             steps.append(Step("call", number, f"{line_id}.{index}", *context, _as_text(block.id), tool, *fields))
         elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
             steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
@@ -274,26 +280,28 @@ def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: _
 
 
 def _list_blocks(content: _Content) -> _Blocks:
+    """Return the blocks of a content, which for typed prompts is a plain text."""
     if isinstance(content, str):
         return [_Block(type="text", text=content)]
     return content if isinstance(content, list) else []
 
 
 def _read_prompt(number: int, line_id: str, context: StepContext, wire: _Line, blocks: _Blocks) -> Iterator[Step]:
-    texts = {
-        index: _as_text(block.text)
-        for index, block in enumerate(blocks)
-        if isinstance(block, _Block) and block.type == "text"
-    }
+    """Yield what a person typed in these blocks; nothing if the program wrote them."""
+    texts: dict[int, str] = {}  # by their blocks' places, which are part of the steps' ids
+    for index, block in enumerate(blocks):
+        if isinstance(block, _Block) and block.type == "text":
+            texts[index] = _as_text(block.text)
     if not texts or not _can_be_typed(wire):
         return
     has_command = any(text.lstrip().startswith("<command-") for text in texts.values())
     for index, text in texts.items():
+        # Beside a slash command the other blocks are what the program makes of it.
         typed_text = _extract_command(text) if has_command else text
-        typed_text = extract_typed_words(remove_between(strip_fenced(typed_text), *_REMINDER_TAGS).strip())
-        if typed_text:
+        without_reminders = remove_between(strip_fenced(typed_text), *_REMINDER_TAGS).strip()
+        if words := extract_typed_words(without_reminders):
             prompt_id = _as_text(wire.promptId)
-            yield Step("person", number, f"{line_id}.{index}", *context, call=prompt_id, text=typed_text)
+            yield Step("person", number, f"{line_id}.{index}", *context, call=prompt_id, text=words)
 
 
 def _extract_command(text: str) -> str:
@@ -303,10 +311,11 @@ def _extract_command(text: str) -> str:
     """
     if not text.lstrip().startswith("<command-message>"):
         return ""
-    name, args = (
-        text.partition(f"<command-{part}>")[2].partition(f"</command-{part}>")[0] for part in ("name", "args")
-    )
-    return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
+    name = text.partition("<command-name>")[2].partition("</command-name>")[0].strip()
+    arguments = text.partition("<command-args>")[2].partition("</command-args>")[0]
+    if not name:
+        return ""
+    return f"/{name.lstrip('/')} {arguments}".strip()
 
 
 def _can_be_typed(wire: _Line | _Attachment) -> bool:
@@ -326,8 +335,9 @@ def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
     text = strip_fenced(full_text)
     if block.is_error is not True:
         return text, _has_failed_exit(text, detail), "", False
-    if text != full_text and _is_hardwon_only(text):
-        return "", False, "", True
+    is_fenced = text != full_text
+    if is_fenced and _is_hardwon_only(text):
+        return "", False, "", True  # our own denial; its words are no result
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
         return text, False, "", True
@@ -335,6 +345,7 @@ def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
 
 
 def _join_result_texts(block: _Block, detail: _ResultDetail | _NotObject) -> str:
+    """Return the text of a result that is not a plain text itself, from its blocks or the program's record."""
     if isinstance(block.content, list):
         texts = [get_text(part, "text") for part in block.content]
     elif isinstance(detail, _ResultDetail):
@@ -354,7 +365,9 @@ def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
     """Return whether a background command failed; a later query of its output is not marked as an error."""
     if isinstance(detail, _ResultDetail) and isinstance(detail.exitCode, int):
         return detail.exitCode != 0
-    match = _EXIT_CODE.search(text, 0, 1000) if text.startswith(_EXIT_PREFIXES) else None
+    if not text.startswith(_EXIT_PREFIXES):
+        return False  # a program may print such words further down
+    match = _EXIT_CODE.search(text, 0, 1000)
     return match is not None and int(match[1]) != 0
 
 

@@ -32,6 +32,7 @@ _STOPPED = "stoppedByHardwon"  # the one argument of a call that was held or blo
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     call = get_object(wire, "tool_call") or get_object(wire, "tool_result")
     if _STOPPED in get_object(call, "input"):
@@ -64,7 +65,10 @@ def normalize_call(name: str, tool_input: object) -> tuple[str, Wire]:
     for list_name, text_name in _LIST_ARGUMENTS.items():
         if list_name in renamed:
             texts = collect_strings(renamed.pop(list_name))
-            renamed[text_name] = "\n".join(texts if text_name == "command" else texts[:1])
+            if text_name != "command":
+                del texts[1:]  # a call of Claude Code's is about one file or address
+            renamed[text_name] = "\n".join(texts)
+    # The editor writes a whole file unless it is told what to replace or where to insert.
     if name == "editor" and "old_string" not in renamed and "insert_line" not in renamed:
         return "Write", {**renamed, "content": get_text(renamed, "new_string")}
     return TOOL_NAMES.get(name, name), renamed
@@ -72,10 +76,14 @@ def normalize_call(name: str, tool_input: object) -> tuple[str, Wire]:
 
 def read_output(output: object) -> tuple[str, bool]:
     """Return what the parts of a call printed, and whether one of them failed."""
-    rows = output if isinstance(output, list) else [output]
-    texts = [get_text(row, "result") or get_text(row, "error") for row in rows]
-    failed = any(isinstance(row, dict) and ("error" in row or row.get("success") is False) for row in rows)
-    return "\n".join(filter(None, texts)), failed
+    texts = []
+    failed = False
+    for part in output if isinstance(output, list) else [output]:
+        if text := get_text(part, "result") or get_text(part, "error"):
+            texts.append(text)
+        if isinstance(part, dict) and ("error" in part or part.get("success") is False):
+            failed = True
+    return "\n".join(texts), failed
 
 
 def find_sessions_folder(environment: Mapping[str, str], home: str) -> str:

@@ -23,6 +23,7 @@ class ScriptHooks:
     """A hook as a script that has its command alone."""
 
     def add_hooks(self, text: str, commands: Mapping[str, str]) -> str:
+        """Return the script with these commands; UserError if the file is somebody else's."""
         if text.strip():
             name = EVENT_NAMES.get(event := next(iter(commands)), event)
             fix = f"rename it {name}, which Cline runs as well, then: hardwon install cline"
@@ -33,6 +34,7 @@ class ScriptHooks:
         return "" if self.find_hooks(text) else text
 
     def find_hooks(self, text: str) -> dict[str, list[str]]:
+        """Return our command by Cline's name of its event; nothing if the script is not all ours."""
         first_line, *lines = text.splitlines() or [""]
         if first_line != _FIRST_LINE or not lines or not all(map(is_hardwon_hook, lines)):
             return {}

@@ -37,6 +37,7 @@ _HOOK_CONTEXT = re.compile(r'\A<hook_context source="PreToolUse"[^>\n]* tool_cal
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of a session's document, and count its tokens."""
     messages = get_objects(wire, "messages")
     folder = _FOLDER.search(get_text(wire, "system_prompt")[:100_000])
     cwd = truncate_path(folder[1].strip()) if folder else ""
@@ -46,8 +47,10 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     for message in messages:
         message_id = shorten_id(get_text(message, "id"))
         if metrics := get_object(message, "metrics"):
-            names = ("inputTokens", "outputTokens", "cacheReadTokens")
-            count_usage(reader.usage, message_id, TokenUsage(*(get_count(metrics, name) for name in names)))
+            tokens_in = get_count(metrics, "inputTokens")
+            tokens_out = get_count(metrics, "outputTokens")
+            usage = TokenUsage(tokens_in, tokens_out, get_count(metrics, "cacheReadTokens"))
+            count_usage(reader.usage, message_id, usage)
         line_number = number - 1 + find_line(get_text(message, "id"))
         at = format_milliseconds(message.get("ts"))
         step = Step("agent", line_number, message_id, at=at, session=session, cwd=cwd)
@@ -55,6 +58,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 
 
 def _read_message(reader: ObjectReader, step: Step, message: JsonObject, stopped_calls: set[str]) -> Iterator[Step]:
+    """Yield the steps of one message, a block each."""
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
         kind = get_text(block, "type")

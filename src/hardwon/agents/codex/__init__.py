@@ -75,6 +75,7 @@ _TAIL_BYTES = 256 * 1024  # of a rollout, in which a call that just ended is loo
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
     agent = get_text(wire, "agent_id")
@@ -90,10 +91,13 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     if not get_text(wire, "tool_name"):
         return event
     event = _add_call_fields(event, wire)
-    return _add_outcome(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
+    if kind == "PostToolUse":
+        return _add_outcome(event, wire.get("tool_response"), rollout)
+    return event
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
+    """Return the event with its call; a patch is given as the edits that it makes."""
     name = get_text(wire, "tool_name")
     tool_input = get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
@@ -139,17 +143,20 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
 
 
 def _get_exit_code(item: Wire) -> int:
+    """Return the exit code of a finished call; 1 for one that failed without a code, 0 for any other."""
     code = item.get("exit_code")
     return code if isinstance(code, int) else int(item.get("status") == "failed")
 
 
 def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
     """Return a finished call from the rollout's tail; {} if only its start is there, None if neither is."""
+    if not call_id:
+        return None
     quoted_id = dumps(call_id).encode()
-    call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and quoted_id in line]
+    call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if quoted_id in line]
     for line in reversed(call_lines):
         if b'"item_completed"' not in line:
-            continue
+            continue  # cheaper than parsing it
         try:
             item = get_object(get_object(loads(line.decode("utf-8", "replace")), "payload"), "item")
         except (ValueError, RecursionError):
@@ -160,9 +167,11 @@ def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
 
 
 def parse_call(name: str, tool_input: Wire, namespace: str = "") -> ToolCall:
-    if namespace.startswith("mcp__") or name.startswith("mcp__"):
-        tool = name if name.startswith("mcp__") else f"{namespace}__{name.lstrip('_')}"
-        return ToolCall(tool, content=get_tool_content(tool, tool_input))
+    """Return a call by the names that all agents share; `namespace` is the MCP server's where it is apart."""
+    if namespace.startswith("mcp__") and not name.startswith("mcp__"):
+        name = f"{namespace}__{name.lstrip('_')}"
+    if name.startswith("mcp__"):
+        return ToolCall(name, content=get_tool_content(name, tool_input))
     if name.startswith(_TEAM_PREFIX):
         name = name.removeprefix(_TEAM_PREFIX).lstrip("0123456789")
     tool = TOOL_NAMES.get(name, name)
@@ -171,23 +180,29 @@ def parse_call(name: str, tool_input: Wire, namespace: str = "") -> ToolCall:
     if tool == "Edit":
         return parse_patch_call(get_first_text(tool_input, "input", "command"))
     if tool == "BashOutput":
-        process = tool_input.get("session_id")
-        return ToolCall(tool, path=str(process) if isinstance(process, int | str) else "")
+        process_id = tool_input.get("session_id")
+        # Kept as the path, which names what a call is about; the transcript finds the command by it.
+        return ToolCall(tool, path=str(process_id) if isinstance(process_id, int | str) else "")
     content = get_first_text(tool_input, "content", "pattern", "query", "url", "prompt", "message")
     return ToolCall(tool, path=get_first_text(tool_input, "file_path", "path", "dir_path"), content=content)
 
 
 def parse_shell_call(command: object) -> ToolCall:
+    """Return what a shell was given to run: a command, or a patch."""
     line = _extract_shell_line(command)
-    return parse_patch_call(line) if is_patch(line) else ToolCall("Bash", command=line)
+    if is_patch(line):
+        return parse_patch_call(line)
+    return ToolCall("Bash", command=line)
 
 
 def _extract_shell_line(command: object) -> str:
-    """Return the line a shell was given: X of `["bash", "-lc", "X"]`."""
-    if not isinstance(command, list):
-        return command if isinstance(command, str) else ""
-    words = [word for word in command if isinstance(word, str)]
-    program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
+    """Return the line a shell was given: X of `["bash", "-lc", "X"]`; empty if it is no command."""
+    if isinstance(command, str):
+        return command
+    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    if not words:
+        return ""
+    program = words[0].replace("\\", "/").rpartition("/")[2]
     # `bash -lc LINE`; with other programs the words themselves are the command.
     if (len(words) > 2 and program in _SHELLS) or program in PATCH_PROGRAMS:
         return words[-1]
@@ -206,7 +221,9 @@ def _unwrap_result(result: str) -> tuple[str, int | None]:
 def split_head(text: str) -> tuple[str, str]:
     """Return the head that Codex puts above a result, empty if there is none, and the text below it."""
     head, marker, body = text.partition(_OUTPUT_MARKER)
-    return (head, body) if marker and _DURATION_MARKER in head else ("", text)
+    if marker and _DURATION_MARKER in head:
+        return head, body
+    return "", text
 
 
 def parse_exit_code(head: str) -> int | None:
@@ -228,5 +245,7 @@ def parse_json_result(result: str) -> tuple[str, int | None]:
     except (ValueError, RecursionError):
         return result, None
     code = inner.get("exit_code", get_object(inner, "metadata").get("exit_code"))
-    is_valid = isinstance(code, int) and isinstance(inner.get("output"), str)
-    return (inner["output"], code) if is_valid else (result, None)
+    output = inner.get("output")
+    if not isinstance(code, int) or not isinstance(output, str):
+        return result, None  # a program's own JSON
+    return output, code

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def runs_hooks(path: str, text: str) -> bool:
 
 
 def find_plugin() -> str:
+    """Return the config file that enables hardwon's plugin; empty if none does."""
     path = _find_config_path()
     try:
         plugins = get_toml_value(read_text_file(path), ["plugins"])
@@ -163,13 +165,20 @@ def list_hooks(path: str, text: str, is_included: Callable[[str], bool] = is_har
 
 
 def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths) -> tuple[str, CreatedPaths]:
-    """Return the config with these hooks trusted as they are now, and the paths of all tables that are ours."""
+    """Return the config with these hooks trusted as they are now, and the paths of all tables that are ours.
+
+    `created_paths` are the tables that earlier calls wrote; those of hooks that are gone are removed.
+    """
     paths = [[*_STATE_PATH, hook.key] for hook in hooks]
-    config = revoke_trust(config, [path for path in created_paths if path not in paths])
-    owned_paths = [path for path in created_paths if path in paths]
+    owned_paths = []
+    for path in created_paths:
+        if path in paths:
+            owned_paths.append(path)
+        else:
+            config = remove_table(config, path)
     for hook, path in zip(hooks, paths, strict=True):
         if get_toml_value(config, [*path, _HASH_KEY]) == hook.trust_hash:
-            continue
+            continue  # a person may have trusted it themselves
         config = append_table(remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
         if path not in owned_paths:
             owned_paths.append(path)
@@ -214,20 +223,25 @@ def find_displaced_events(path: str, old_text: str, new_text: str) -> list[str]:
 
 def _has_hooks_disabled(config: str) -> bool:
     """Return whether hooks are switched off, under today's name or the former one, which Codex still heeds."""
-    switches = [get_toml_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
-    return next((switch for switch in switches if switch is not None), True) is False
+    switch = get_toml_value(config, ["features", "hooks"])
+    if switch is None:
+        switch = get_toml_value(config, ["features", "codex_hooks"])
+    return switch is False
 
 
 def _compute_trust_hash(event: str, matcher: str | None, handler: Mapping[str, Any]) -> str:
     """Return the hash that Codex computes of a hook, with the defaults that it fills in (seen on 0.166)."""
-    hook = {name: handler[name] for name in _HASHED_FIELDS if handler.get(name) is not None}
+    hook: dict[str, Any] = {"type": "command", "async": False}
+    for name in _HASHED_FIELDS:
+        if handler.get(name) is not None:
+            hook[name] = handler[name]
     if event not in _CONTEXT_EVENTS or hook.get(_LIMIT_FIELD) == _DEFAULT_CONTEXT_TOKENS:
         hook.pop(_LIMIT_FIELD, None)
-    hook["timeout"] = max(handler.get("timeout", 1 if event == "SessionEnd" else _DEFAULT_TIMEOUT), 1)
+    default_timeout = 1 if event == "SessionEnd" else _DEFAULT_TIMEOUT
+    hook["timeout"] = max(handler.get("timeout", default_timeout), 1)
     if event == "SessionEnd":
         hook["timeout"] = min(hook["timeout"], 3)
-    identity: dict[str, Any] = {"event_name": _to_snake_case(event)}
-    identity["hooks"] = [{"type": "command", "async": False} | hook]
+    identity: dict[str, Any] = {"event_name": _to_snake_case(event), "hooks": [hook]}
     if matcher is not None and event not in _EVENTS_WITHOUT_MATCHER:
         identity["matcher"] = matcher
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -236,7 +250,7 @@ def _compute_trust_hash(event: str, matcher: str | None, handler: Mapping[str, A
 
 def _to_snake_case(event: str) -> str:
     """Return `pre_tool_use` for `PreToolUse`."""
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in event).lstrip("_")
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
 
 def get_toml_value(text: str, path: Sequence[str]) -> Any:

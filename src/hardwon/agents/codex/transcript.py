@@ -121,6 +121,7 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        """Yield the steps of one line."""
         wire, malformed = parse_line(line)
         self.malformed += malformed
         kind = get_text(wire, "type")
@@ -146,10 +147,12 @@ class Reader:
             yield from self._read_item(step, payload)
 
     def _build_id(self, key: str) -> str:
+        """Return a step's id: the turn's, or its number in the session, and what it is in the turn."""
         turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
         return f"{turn}:{key}"
 
     def _open_session(self, meta: JsonObject) -> None:
+        """Read whose rollout this is from its first `session_meta`, and from a second one that a copy follows."""
         thread_id = shorten_id(get_text(meta, "id"))
         if not self.thread_id:
             self.thread_id = thread_id
@@ -165,6 +168,7 @@ class Reader:
         self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
 
     def _open_turn(self, payload: JsonObject) -> None:
+        """Begin a turn, if this line names another one; the first of the rollout's own turns ends a copy."""
         turn = shorten_id(get_text(payload, "turn_id"))
         self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
@@ -177,31 +181,35 @@ class Reader:
                 self.copied = ""
 
     def _read_item(self, step: Step, item: JsonObject) -> Iterator[Step]:
+        """Yield the steps of what the model was given or wrote."""
         kind = get_text(item, "type")
         if kind == "message":
             yield from self._read_message(step, item)
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
             yield from self._read_call(step, item, _parse_item_call(kind, item))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            yield from self._read_result(
-                step, shorten_id(get_text(item, "call_id")), _parse_outcome(item.get("output"))
-            )
+            key = shorten_id(get_text(item, "call_id"))
+            yield from self._read_result(step, key, _parse_outcome(item.get("output")))
 
     def _read_message(self, step: Step, item: JsonObject) -> Iterator[Step]:
+        """Yield the agent's words, or a person's without what Codex adds to them."""
         role = item.get("role")
         texts = [strip_fenced(text) for text in _list_texts(item.get("content"))]
         if role == "assistant" and (text := "\n".join(texts).strip()):
             yield step._replace(kind="agent", id=self._build_id(f"agent:{hash_text(text)}"), text=text)
         elif role == "user":
             text = "\n".join(text for text in texts if not _INJECTED_TEXT.match(text))
-            if _REQUEST_HEADING in text:
+            if _REQUEST_HEADING in text:  # an editor's plugin puts what is open there in front
                 text = text.partition(_REQUEST_HEADING)[2]
             text = extract_typed_words(text.strip())
-            self.prompts += bool(text)
-            if text and not step.agent:
+            if not text:
+                return
+            self.prompts += 1
+            if not step.agent:  # what a sub-agent is told was written by a program
                 yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
 
     def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:
+        """Yield a call; of a script nothing yet if this version reports what it runs."""
         key = shorten_id(get_first_text(item, "call_id", "id"))
         if not key:
             key = f"{hash_text(repr(call))}.{self.unnamed}"
@@ -210,11 +218,12 @@ class Reader:
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
         command = call.command[:_MAX_REMEMBERED]
-        if self.has_items and item.get("type") == "custom_tool_call" and item.get("name") == "exec":
+        is_script = item.get("type") == "custom_tool_call" and item.get("name") == "exec"
+        if is_script and self.has_items:
             self.scripts[key] = [step.line, shorten_id(call.tool), command, call.path[:_MAX_REMEMBERED]]
             forget_oldest(self.scripts, _MAX_WAITING)
             return
-        if item.get("type") != "web_search_call":
+        if item.get("type") != "web_search_call":  # it never gets a result
             self.open[key] = command
             forget_oldest(self.open, _MAX_WAITING)
         yield self._build_call(step, key, call)
@@ -238,13 +247,19 @@ class Reader:
         yield self._build_result(step, key, outcome)
 
     def _build_result(self, step: Step, key: str, outcome: CallOutcome) -> Step:
-        text, failed, refused, denied, *_ = outcome
-        result_id = self._build_id(f"result:{key}")
+        """Return the step of a call's result."""
         return step._replace(
-            kind="result", id=result_id, call=key, text=text, failed=failed, refused=refused, denied=denied
+            kind="result",
+            id=self._build_id(f"result:{key}"),
+            call=key,
+            text=outcome.text,
+            failed=outcome.failed,
+            refused=outcome.refused,
+            denied=outcome.denied,
         )
 
     def _read_event(self, step: Step, event: JsonObject) -> Iterator[Step]:
+        """Yield what only the screen was shown: calls inside a script, and an interruption."""
         kind = get_text(event, "type")
         if kind == "task_started":
             self._open_turn(event)
@@ -262,6 +277,7 @@ class Reader:
                 yield self._build_call(step, key, call)
                 yield self._build_result(step, key, outcome)
                 if outcome.failed:
+                    # Which script ran it is not said, so the failure of none is told again.
                     self.scripts = {script_key: [] for script_key in self.scripts}
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
             for key in self.open:
@@ -271,6 +287,7 @@ class Reader:
             self.open.clear()
 
     def _count_tokens(self, info: JsonObject) -> None:
+        """Count the tokens of the latest request; the same report comes several times."""
         tokens = get_object(info, "last_token_usage")
         totals = repr(sorted(get_object(info, "total_token_usage").items()))[:_MAX_REMEMBERED]
         if tokens and totals != self.counted and not self.copied:
@@ -308,6 +325,7 @@ def is_opening_object(wire: JsonObject) -> bool:
 
 
 def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
+    """Return the call of an item, whose arguments are an object, its JSON, or a script."""
     action = get_object(item, "action")
     if kind == "local_shell_call":
         return parse_shell_call(action.get("command"))
@@ -316,12 +334,15 @@ def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
     name = get_text(item, "name")
     arguments = item.get("arguments", item.get("input"))
     if isinstance(arguments, str):
-        if kind == "custom_tool_call" and name == "exec":
-            return _parse_script(arguments)
-        if kind == "custom_tool_call":
-            return parse_patch_call(arguments) if name == "apply_patch" else ToolCall(name, content=arguments)
+        if kind == "custom_tool_call":  # the arguments are a text of the tool's own, not JSON
+            if name == "exec":
+                return _parse_script(arguments)
+            if name == "apply_patch":
+                return parse_patch_call(arguments)
+            return ToolCall(name, content=arguments)
         arguments, _ = parse_line(arguments.encode("utf-8", "replace"))
-    return parse_call(name, arguments if isinstance(arguments, dict) else {}, get_text(item, "namespace"))
+    tool_input = arguments if isinstance(arguments, dict) else {}
+    return parse_call(name, tool_input, get_text(item, "namespace"))
 
 
 def _parse_script(source: str) -> ToolCall:
@@ -345,23 +366,25 @@ def _decode_literal(quoted: str) -> str:
 
 
 def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
-    """Return a call made from inside a script, and how it ended."""
+    """Return a call made from inside a script, and how it ended; None if the item is no call."""
     kind = item.get("type")
     status = item.get("status")
     failed = status == "failed"
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
-        code = code if isinstance(code, int) else 0
-        text = get_text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return parse_shell_call(item.get("command")), _build_outcome(text, failed or code != 0, refused)
+        text = get_text(item, "aggregated_output")
+        if isinstance(code, int) and code != 0:
+            failed = True
+            text = text or f"Exit code {code}"
+        return parse_shell_call(item.get("command")), _build_outcome(text, failed, refused)
     if kind == "FileChange":
         changes = get_object(item, "changes")
         path = next(iter(changes), "")
-        added_texts = [
-            get_text(change, "content") or join_marked_lines("+", get_text(change, "unified_diff").split("\n"))
-            for change in changes.values()
-        ]
+        added_texts = []
+        for change in changes.values():
+            diff_lines = get_text(change, "unified_diff").split("\n")
+            added_texts.append(get_text(change, "content") or join_marked_lines("+", diff_lines))
         tool = "Write" if get_text(changes.get(path), "type") == "add" else "Edit"
         call = ToolCall(tool, path=path, content="\n".join(added_texts))
         return call, _build_outcome(get_first_text(item, "stderr", "stdout"), failed, refused)
@@ -375,31 +398,42 @@ def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
 
 
 def _parse_outcome(output: object) -> CallOutcome:
+    """Return how a call ended, from the output that the model was given."""
     is_success = True
     if isinstance(output, dict):
         is_success = output.get("success") is not False
         output = output.get("content", output.get("output", ""))
-    results = [parse_json_result(part) for part in _list_texts(output)]
-    text = "\n".join(part for part, _ in results)
+    texts = []
+    json_code = 0  # of the first result that is JSON and failed
+    for part in _list_texts(output):
+        part_text, part_code = parse_json_result(part)
+        texts.append(part_text)
+        json_code = json_code or part_code or 0
+    text = "\n".join(texts)
     head, body = split_head(text)
     if not head and body.startswith(_DENIED_BY_HOOK):
-        # The call did not run, so there is no result beside the reason.
+        # The call did not run, so there is no result beside the reason; our own reason is no text of the session.
         is_hardwon = body.startswith(_HARDWON_DENIAL)
         return CallOutcome("" if is_hardwon else strip_fenced(body).strip("\n"), denied=True)
-    exit_code = parse_exit_code(head or text.partition("\n")[0])
-    code = exit_code
-    if code is None:
-        code = next((code for _, code in results if code), None)
+    first_line = text.partition("\n")[0]
+    head_code = parse_exit_code(head or first_line)
+    code = json_code if head_code is None else head_code
     script_failed = head.startswith("Script failed")
-    failed = not is_success or bool(code) or script_failed or (not head and bool(_FAILURE_TEXT.match(body)))
-    refused = _REFUSAL_TEXT.match(body) or (failed and not code and _REFUSAL_TEXT.search(body))
+    # Without a head only the words of a result tell that it failed.
+    says_failure = not head and _FAILURE_TEXT.match(body) is not None
+    failed = not is_success or code != 0 or script_failed or says_failure
+    # A command that ran and failed may print such words as well, so they count only at the beginning then.
+    is_refused = _REFUSAL_TEXT.match(body) or (failed and code == 0 and _REFUSAL_TEXT.search(body))
+    result_text = body.strip("\n")
+    if not result_text and head_code:
+        result_text = f"Process exited with code {head_code}"
+    outcome = _build_outcome(result_text, failed, " " if is_refused else "")
     process = _RUNNING_PROCESS.search(head)
-    result_text = body.strip("\n") or (f"Process exited with code {code}" if exit_code else "")
-    outcome = _build_outcome(result_text, failed, " " if refused else "")
     return outcome._replace(process_id=process[1] if process else "", script_failed=outcome.failed and script_failed)
 
 
 def _build_outcome(text: str, failed: bool, refused: str) -> CallOutcome:
+    """Return an outcome; a call that a person or a hook stopped has not failed."""
     denied = failed and not refused and is_hardwon_denial(text)
     return CallOutcome(strip_fenced(text).strip("\n"), failed and not refused and not denied, refused, denied)
 
@@ -408,4 +442,6 @@ def _list_texts(content: object) -> list[str]:
     """Return the texts of a content, which is a string or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [get_text(part, "text") for part in content] if isinstance(content, list) else []
+    if not isinstance(content, list):
+        return []
+    return [get_text(part, "text") for part in content]

@@ -20,6 +20,7 @@ from hardwon.agents.fields import (
     get_object,
     get_text,
     load_payload,
+    rename_edits,
 )
 from hardwon.agents.hook_contract import HookContract, find_open_call
 from hardwon.text.light_json import dumps
@@ -68,6 +69,7 @@ _SHELL_ENDINGS = ("completed with exit code ", "Command exited with code ")
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
     # Fields in camelCase come from hooks that somebody else registered; a sub-agent's start has no other spelling.
@@ -112,6 +114,7 @@ def find_transcript(session: str) -> str:
 
 
 def _read_call(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
+    """Return the call that a line of the transcript begins or ends, see `find_open_call`."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     call_id = get_text(data, "toolCallId")
@@ -126,7 +129,8 @@ def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
     """Return a call by Claude Code's names."""
     tool = TOOL_NAMES.get(name, name)
     if name.startswith("mcp_") and not name.startswith("mcp__"):  # VS Code joins server and tool with one underscore
-        tool = "mcp__{}__{}".format(*name.removeprefix("mcp_").partition("_")[::2])
+        server, _, server_tool = name.removeprefix("mcp_").partition("_")
+        tool = f"mcp__{server}__{server_tool}"
     names = dict(_ARGUMENT_NAMES)
     if tool in _FILE_TOOLS:
         names["path"] = "file_path"
@@ -134,7 +138,8 @@ def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
         names["query"] = "pattern"
     renamed = {names.get(key, key): value for key, value in tool_input.items()}
     if edits := get_list(renamed, "edits"):
-        renamed["edits"] = [normalize_call("edit", edit)[1] if isinstance(edit, dict) else edit for edit in edits]
+        renamed["edits"] = rename_edits(edits, normalize_call)
+        # VS Code names the file in each edit alone.
         renamed.setdefault("file_path", get_first_text(renamed["edits"][0], "file_path"))
     return tool, renamed
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from hardwon.agents.copilot import has_failed, normalize_call
-from hardwon.agents.fields import get_first_text, get_object, get_text
+from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.transcript_steps import (
     JsonObject,
     ObjectReader,
@@ -38,6 +38,7 @@ _EDITOR_FOLDERS = (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     if kind == "session.start":
@@ -45,8 +46,10 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         reader.cwd = truncate_path(get_text(get_object(data, "context"), "cwd"))
     elif kind == "session.usage_record":
         usage = get_object(data, "usage")
-        tokens = TokenUsage(*(get_count(usage, key) for key in ("inputTokens", "outputTokens", "cacheReadTokens")))
-        count_usage(reader.usage, get_first_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
+        tokens_in = get_count(usage, "inputTokens")
+        tokens_out = get_count(usage, "outputTokens")
+        tokens = TokenUsage(tokens_in, tokens_out, get_count(usage, "cacheReadTokens"))
+        count_usage(reader.usage, get_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
     elif kind in ("user.message", "assistant.message", "tool.execution_start", "tool.execution_complete"):
         agent = shorten_id(get_text(wire, "agentId"))
         step_id = shorten_id(get_text(wire, "id"))
@@ -55,6 +58,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 
 
 def _read_step(reader: ObjectReader, step: Step, kind: str, data: JsonObject) -> Iterator[Step]:
+    """Yield the steps of a message or of a call's beginning or end."""
     call_id = get_text(data, "toolCallId")
     if kind == "user.message":
         text = extract_typed_words(get_text(data, "content"))
@@ -77,6 +81,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _read_outcome(result: Step, data: JsonObject) -> Step:
+    """Return a result with its text and how the call ended."""
     error = get_object(data, "error")
     text = get_text(get_object(data, "result"), "content") or get_text(error, "message")
     code = get_text(error, "code")

@@ -14,6 +14,7 @@ _EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Sto
 
 
 def _read_calls(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
+    """Return the calls that a line of the transcript begins or ends, see `find_open_call`."""
     calls: list[tuple[str, tuple[str, Wire] | None]] = []
     for block in read_blocks(get_object(wire, "message")):
         if block.get("type") == "tool_use":

@@ -24,6 +24,7 @@ _REMINDER = "<system-reminder>"
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     if get_text(wire, "type") == "session_start":
         reader.session = shorten_id(get_text(wire, "id"))
         reader.cwd = truncate_path(get_text(wire, "cwd"))

@@ -95,24 +95,28 @@ _CANCELLED_MESSAGE = "Command was cancelled by user"
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = _EVENT_NAMES.get(get_text(wire, "hook_event_name"), kind)
     if kind not in EVENT_TIMEOUTS or is_foreign(wire, NAME):
         return None
-    answer = extract_answer(get_text(wire, "prompt_response"))
-    message = answer if answer not in ("", _NO_RESPONSE_TEXT) else get_text(wire, "reason")
+    message = extract_answer(get_text(wire, "prompt_response"))
+    if message in ("", _NO_RESPONSE_TEXT):
+        message = get_text(wire, "reason")
+    # AfterAgent repeats the prompt of the turn.
     prompt = extract_prompt(get_text(wire, "prompt")) if kind == "UserPromptSubmit" else ""
     event = replace(build_event(NAME, kind, wire), prompt=prompt, message=message)
-    if kind == "UserPromptSubmit":
-        # Only a prompt that could decide something is worth the reads that tell who typed it.
-        if ("#lesson" in prompt.lower() or "hardwon" in prompt) and not _is_typed_by_person(event):
-            return replace(event, source="command")
-    elif kind in ("PreToolUse", "PostToolUse"):
+    if kind in ("PreToolUse", "PostToolUse"):
         return _add_call_fields(event, wire)
+    # Only a prompt that could decide something is worth the reads that tell who typed it.
+    can_decide = "#lesson" in prompt.lower() or "hardwon" in prompt
+    if can_decide and not _is_typed_by_person(event):
+        return replace(event, source="command")
     return event
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
+    """Return the event with its call, the agent that made it, and how it ended."""
     name = get_text(wire, "tool_name")
     mcp_context = get_object(wire, "mcp_context")
     server = get_text(mcp_context, "server_name")
@@ -154,12 +158,15 @@ def _find_caller(transcript: str, session: str) -> tuple[str, str]:
 
     Hooks get only the session's transcript, so the caller is taken to be the one that wrote last.
     """
-    subagent_folder = os.path.join(os.path.dirname(transcript), session, "")
+    subagent_folder = os.path.join(os.path.dirname(transcript), session)
     try:
         names = os.listdir(subagent_folder) if transcript and session else []
     except (OSError, ValueError):
         names = []
-    paths = [transcript, *(subagent_folder + name for name in names if name.endswith(".jsonl"))]
+    paths = [transcript]
+    for name in names:
+        if name.endswith(".jsonl"):
+            paths.append(os.path.join(subagent_folder, name))
     latest = max(paths, key=_get_modified_time)
     if latest == transcript:
         return "", transcript
@@ -168,6 +175,7 @@ def _find_caller(transcript: str, session: str) -> tuple[str, str]:
 
 
 def _get_modified_time(path: str) -> int:
+    """Return when a file was last written, in nanoseconds; 0 if there is none."""
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
@@ -179,11 +187,14 @@ def _find_message_id(transcript: str) -> str:
 
     It is written before the calls are made, and again with their results, so one that has calls makes no more.
     """
-    lines = reversed(read_tail_lines(transcript, _TAIL_BYTES))
-    latest = next((line for line in lines if line.startswith(_MESSAGE_PREFIX)), b"")
-    if b'"type":"gemini"' not in latest[:_HEAD_BYTES] or b'"toolCalls":' in latest:
-        return ""
-    return latest[len(_MESSAGE_PREFIX) : _HEAD_BYTES].partition(b'"')[0].decode("utf-8", "replace")
+    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES)):
+        if not line.startswith(_MESSAGE_PREFIX):
+            continue
+        head = line[:_HEAD_BYTES]
+        if b'"type":"gemini"' not in head or b'"toolCalls":' in line:
+            return ""
+        return head.removeprefix(_MESSAGE_PREFIX).partition(b'"')[0].decode("utf-8", "replace")
+    return ""
 
 
 def _is_typed_by_person(event: Event) -> bool:
@@ -230,7 +241,9 @@ def _read_command_texts(cwd: str, gemini_folder: str) -> Iterator[str]:
     for folder in folders:
         for root, _, names in os.walk(folder):
             for name in names:
-                lines = read_tail_lines(os.path.join(root, name), _TAIL_BYTES) if name.endswith(".toml") else []
+                if not name.endswith(".toml"):
+                    continue
+                lines = read_tail_lines(os.path.join(root, name), _TAIL_BYTES)
                 try:
                     prompt = tomllib.loads(b"\n".join(lines).decode("utf-8", "replace")).get("prompt")
                 except tomllib.TOMLDecodeError:
@@ -259,13 +272,17 @@ def normalize_call(name: str, tool_input: Wire, server: str = "", mcp_tool: str 
 
 
 def _normalize_todo(item: object) -> object:
+    """Return a to-do item with its text under Claude Code's name as well."""
     return {"content": get_text(item, "description"), **item} if isinstance(item, dict) else item
 
 
 def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) -> str:
     """Return a call's id; empty if its message is not known."""
+    if not message:
+        return ""
+    call = "\0".join((tool, *call_fields))
     # Not for security: a short checksum keeps the id readable.
-    return f"{message}:{crc32(chr(0).join((tool, *call_fields)).encode('utf-8', 'replace')):08x}" if message else ""
+    return f"{message}:{crc32(call.encode('utf-8', 'replace')):08x}"
 
 
 def extract_prompt(text: str) -> str:
@@ -282,7 +299,9 @@ def extract_answer(text: str) -> str:
     With a `#lesson` block, brackets are unescaped, since the model may copy a pattern that it was shown escaped.
     """
     text = _strip_hook_context(text).strip()
-    return text.replace("&lt;", "<").replace("&gt;", ">") if "#lesson" in text else text
+    if "#lesson" in text:
+        return text.replace("&lt;", "<").replace("&gt;", ">")
+    return text
 
 
 def _strip_hook_context(text: str) -> str:
@@ -299,12 +318,17 @@ def parse_outcome(name: str, text: str) -> tuple[str, bool]:
     lines = text.strip().split("\n")
     if lines[-1].startswith(_REWRITTEN_NOTICE):
         lines = "\n".join(lines[:-1]).rstrip().split("\n")
-    return _parse_shell_outcome(lines) if name == _SHELL_TOOL else ("\n".join(lines), False)
+    if name == _SHELL_TOOL:
+        return _parse_shell_outcome(lines)
+    return "\n".join(lines), False
 
 
 def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
-    """Read the frame of a shell from its end, since what the command printed before may look the same."""
-    ending: list[str] = []
+    """Return a command's output without the frame around it, and whether the frame says that it failed.
+
+    The frame is read from its end, since what the command printed before may look the same.
+    """
+    ending: list[str] = []  # what the frame says of a failure, which stays in the text
     while lines and lines[-1].startswith(_TAIL_PREFIXES):
         last = lines.pop()
         if last.startswith(_SIGNAL_PREFIX) and last.removeprefix(_SIGNAL_PREFIX) not in _NO_VALUES:
@@ -316,15 +340,21 @@ def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
     text = "\n".join([*lines, *ending])
     if text.startswith("Command: ") and "\nDirectory: " in text:  # as it was until 2026
         text = text.partition("\nDirectory: ")[2].partition("\n")[2]
-    failed = any(line.partition(": ")[2] not in _NO_VALUES for line in ending) or text.startswith(_TIMEOUT_PREFIX)
+    failed = text.startswith(_TIMEOUT_PREFIX)
+    for line in ending:
+        _, _, value = line.partition(": ")
+        if value not in _NO_VALUES:
+            failed = True
     return text.strip().removeprefix("Output: "), failed
 
 
 def join_text_parts(content: object) -> str:
     """Return the text of a content that is one text, one part, or several."""
-    parts = content if isinstance(content, list) else [content]
-    texts = [part if isinstance(part, str) else get_text(part, "text") for part in parts]
-    return "\n".join(filter(None, texts))
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        if text := part if isinstance(part, str) else get_text(part, "text"):
+            texts.append(text)
+    return "\n".join(texts)
 
 
 def _render_denial(_: str, reason: str) -> dict[str, object]:

@@ -18,6 +18,7 @@ def find_folder() -> str:
 
 
 def find_plugin() -> str:
+    """Return the folder of hardwon's extension; empty if it is not installed."""
     folder = os.path.join(find_folder(), "extensions", SERVER_NAME)
     return folder if os.path.isdir(folder) else ""
 
@@ -49,13 +50,17 @@ def _is_trusted_folder(folder: str) -> bool:
             trust_levels = json.load(file)
     except (OSError, ValueError):
         return False
-    # The nearest folder decides.
-    levels: dict[str, str] = {}
-    for path, level in trust_levels.items() if isinstance(trust_levels, dict) else ():
-        root = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
-        if f"{os.path.realpath(folder)}/".startswith(f"{root.rstrip('/')}/"):
-            levels[root] = level
-    return bool(levels) and levels[max(levels, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
+    if not isinstance(trust_levels, dict):
+        return False
+    real_folder = os.path.realpath(folder)
+    nearest_root, nearest_level = "", ""
+    for path, level in trust_levels.items():
+        trusted_folder = os.path.dirname(path) if level == "TRUST_PARENT" else path
+        root = os.path.realpath(trusted_folder)
+        is_above = f"{real_folder}/".startswith(f"{root.rstrip('/')}/")
+        if is_above and len(root) >= len(nearest_root):
+            nearest_root, nearest_level = root, level
+    return nearest_level in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
 SETTINGS = HookSettings(

@@ -82,19 +82,31 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        """Yield the steps of one line: a message, several, or a whole document."""
         wire, malformed = parse_line(line)
         self.malformed += malformed
         wire = get_object(wire, "$set") or wire
-        find_line: LineFinder = build_line_finder(line) if "messages" in wire else lambda _: number
+        if "messages" in wire:
+            messages = get_objects(wire, "messages")
+            find_line = build_line_finder(line)
+        else:
+            messages = [wire]
+
+            def find_line(text: str) -> int:
+                return number
+
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session
-        for message in get_objects(wire, "messages") if "messages" in wire else [wire]:
+        for message in messages:
             message_id = shorten_id(get_text(message, "id"))
-            if message.get("type") in ("user", "gemini") and message_id and hash_text(message_id) not in self.finished:
+            if not message_id or message.get("type") not in ("user", "gemini"):
+                continue  # what the program tells the person, or no message
+            if hash_text(message_id) not in self.finished:
                 yield from self._read_message(message_id, message, find_line)
 
     def _read_message(self, message_id: str, message: JsonObject, find_line: LineFinder) -> Iterator[Step]:
+        """Yield the steps of a message that were not yielded before."""
         marks = self._get_message_marks(message_id)
         is_person = message.get("type") == "user"
         raw_text = join_text_parts(message.get("content"))
@@ -106,10 +118,11 @@ class Reader:
             tokens_out = get_count(tokens, "output") + get_count(tokens, "thoughts")
             usage = TokenUsage(get_count(tokens, "input"), tokens_out, get_count(tokens, "cached"))
             count_usage(self.usage, message_id, usage)
+        kind: StepKind = "person" if is_person else "agent"
         text = extract_typed_words(extract_prompt(raw_text)) if is_person else extract_answer(raw_text)
+        # What a sub-agent is asked was written by the agent, and this prompt by the program.
         is_nobodys = is_person and (self.agent or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
-            kind: StepKind = "person" if is_person else "agent"
             at = get_text(message, "timestamp")
             yield Step(kind, find_line(raw_text), message_id, at, self.session, self.agent, self.cwd, text=text)
         call_counts: Counter[str] = Counter()
@@ -122,7 +135,16 @@ class Reader:
             if _add_mark(marks, f"call:{key}"):
                 yield step._replace(line=find_line(get_text(call, "id")), id=f"call:{message_id}:{key}")
             if get_text(call, "status") in _END_STATUSES and _add_mark(marks, f"result:{key}"):
-                result = Step("result", 0, f"result:{message_id}:{key}", *step[3:8])
+                result = Step(
+                    "result",
+                    line=0,  # `_add_outcome` finds it
+                    id=f"result:{message_id}:{key}",
+                    at=step.at,
+                    session=step.session,
+                    agent=step.agent,
+                    cwd=step.cwd,
+                    call=step.call,
+                )
                 yield _add_outcome(result, call, find_line)
         forget_oldest(marks, _MAX_MARKS)
 
@@ -136,8 +158,10 @@ class Reader:
         return marks
 
     def _build_call_step(self, message_id: str, call: JsonObject) -> Step:
-        match = _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH])
-        mcp_tool, server = match.groups() if match else ("", "")
+        """Return the step of a call, still without its line and its id."""
+        mcp_tool, server = "", ""
+        if match := _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH]):
+            mcp_tool, server = match.groups()
         tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"), server, mcp_tool)
         call_fields = get_call_fields(tool, tool_input)
         call_id = build_call_id(message_id, tool, call_fields)
@@ -179,7 +203,7 @@ def _add_outcome(result: Step, call: JsonObject, find_line: LineFinder) -> Step:
     if is_error and raw_text.startswith(_DENIED_BY_HOOK):
         return result._replace(text=text, denied=True)
     if call.get("status") == "cancelled" or raw_text.startswith("[Operation Cancelled]"):
-        return result._replace(text=text, refused=" ")
+        return result._replace(text=text, refused=" ")  # by a person, who gave no words
     return result._replace(text=text, failed=failed or is_error)
 
 

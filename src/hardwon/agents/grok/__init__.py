@@ -35,9 +35,8 @@ def parse_result(result: Wire) -> tuple[str, bool]:
 def _render_denial(kind: str, reason: str) -> dict[str, object]:
     """Return a denial with the fix in front: Grok CLI (1.0.41) cuts a reason after about 256 characters."""
     fence, *lines = reason.split("\n")
-    fixes = [line for line in lines if line.startswith("**Fix**")]
-    others = [line for line in lines if line not in fixes]
-    return render_nested_denial(kind, "\n".join([fence, *fixes, *others]))
+    lines.sort(key=lambda line: not line.startswith("**Fix**"))  # stable: the others stay in their order
+    return render_nested_denial(kind, "\n".join([fence, *lines]))
 
 
 CONTRACT = HookContract(

@@ -28,6 +28,7 @@ _DENIED_BY_HOOK = "Hook denied"
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     params = get_object(wire, "params")
     update = get_object(params, "update")
     meta = get_object(params, "_meta")
@@ -57,6 +58,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _read_outcome(result: Step, update: JsonObject, output: JsonObject) -> Step:
+    """Return a result with its text and how its call ended."""
     texts = [get_text(get_object(row, "content"), "text") for row in get_objects(update, "content")]
     text, failed = parse_result(output) if output else ("\n".join(texts), False)
     failed = failed or get_text(update, "status") == "failed"

@@ -17,6 +17,7 @@ from hardwon.agents.fields import (
     get_path_text,
     get_text,
     load_payload,
+    rename_edits,
     resolve_call_cwd,
 )
 from hardwon.agents.hook_contract import is_foreign
@@ -136,10 +137,11 @@ def _read_result_text(wire: Wire) -> str:
 def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
     """Return a call by Claude Code's names. A patch counts as one, under its first file."""
     if name not in TOOL_NAMES and name not in _BUILTIN_TOOLS and "_" in name:
-        return "mcp__{}__{}".format(*name.split("_", 1)), tool_input
+        server, _, server_tool = name.partition("_")
+        return f"mcp__{server}__{server_tool}", tool_input
     renamed = {_ARGUMENT_NAMES.get(key, key): value for key, value in tool_input.items()}
     if edits := get_list(renamed, "edits"):
-        renamed["edits"] = [normalize_call("edit", edit)[1] if isinstance(edit, dict) else edit for edit in edits]
+        renamed["edits"] = rename_edits(edits, normalize_call)
     if patch := get_text(tool_input, _PATCH_KEY):
         return parse_patch_call(patch).tool, renamed
     return TOOL_NAMES.get(name, name), renamed
@@ -154,7 +156,10 @@ def extract_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
 
 
 def find_call_cwd(tool: str, tool_input: Wire, cwd: str) -> str:
-    return resolve_call_cwd(get_path_text(tool_input, "workdir"), cwd) if tool == "Bash" else cwd
+    """Return where a call happens: a shell call may name a folder."""
+    if tool != "Bash":
+        return cwd
+    return resolve_call_cwd(get_path_text(tool_input, "workdir"), cwd)
 
 
 def unquote_prompt(text: str) -> str:
@@ -184,5 +189,11 @@ def render_reply(event: Event, reply: HookReply) -> bytes:
     """
     if reply.deny and event.kind == "UserPromptSubmit":
         reply = replace(reply, deny="", context=fence_text(HANDLED_MESSAGE), notice=reply.deny)
-    fields = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
-    return dumps({name: text for name, text in fields.items() if text}).encode("ascii")
+    answer = {}
+    if reply.deny:
+        answer["deny"] = reply.deny
+    if reply.context:
+        answer["context"] = reply.context
+    if reply.notice:
+        answer["notice"] = reply.notice
+    return dumps(answer).encode("ascii")

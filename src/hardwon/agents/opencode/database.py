@@ -61,7 +61,9 @@ def get_agent(path: str) -> str:
 def split_session_path(path: str) -> tuple[str, str] | None:
     """Return the database and the session that a path names; None if it is the path of a file."""
     match = _SESSION_PATH.fullmatch(path)
-    return (match[1], match[2]) if match and not os.path.isdir(match[1]) else None
+    if not match or os.path.isdir(match[1]):  # a folder of that name has plain files in it
+        return None
+    return match[1], match[2]
 
 
 def list_sessions(database: str) -> list[DatabaseSession]:
@@ -104,13 +106,14 @@ def list_subagents(path: str) -> list[str]:
 def find_session_path(folders: Iterable[str], session_id: str) -> str:
     """Return the path of a session that some database in these folders has; empty if none has it."""
     for folder in folders:
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for database in (os.path.join(folder, name) for name in names if _DATABASE_NAME.fullmatch(name)):
-            path = _build_session_path(os.path.realpath(database), session_id, "")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            if not _DATABASE_NAME.fullmatch(name):
+                continue  # its log, or another program's
+            database = os.path.realpath(os.path.join(folder, name))
             try:
-                return get_session(path).path
+                return get_session(_build_session_path(database, session_id, "")).path
             except OSError:
-                continue
+                continue  # it does not have the session, or cannot be read
     return ""
 
 
@@ -126,19 +129,21 @@ def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
         count_query = "select count(*) from message where session_id = ? and id <= ?"
         number = connection.execute(count_query, (session_id, after_id)).fetchone()[0]
         pending = None
-        for row in connection.execute(
-            "select id, data from message where session_id = ? and id > ? order by id",
-            (session_id, after_id),
-        ):
+        rows = connection.execute(
+            "select id, data from message where session_id = ? and id > ? order by id", (session_id, after_id)
+        )
+        # One behind, because the last message counts only once it is finished.
+        for row in rows:
             if pending:
                 yield _build_line(connection, number, session, pending)
-            number = number + 1
+            number += 1
             pending = row
         if pending and _is_finished(pending):
             yield _build_line(connection, number, session, pending)
 
 
 def _build_line(connection: sqlite3.Connection, number: int, session: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
+    """Return a message as a line: an export that has this message alone."""
     rows = connection.execute("select id, data from part where message_id = ? order by id", (message["id"],))
     parts = [_parse_data(row) for row in rows]
     info = {"id": session["id"], "directory": session["directory"], "parentID": session["parent_id"]}
@@ -151,28 +156,35 @@ def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
     try:
         data = orjson.loads(row["data"])
     except (orjson.JSONDecodeError, TypeError):
+        data = None
+    if not isinstance(data, dict):
         data = {}
-    return {**data, "id": row["id"]} if isinstance(data, dict) else {"id": row["id"]}
+    return {**data, "id": row["id"]}
 
 
 def _is_finished(message: sqlite3.Row) -> bool:
+    """Return whether opencode will not change this message any more."""
     data = _parse_data(message)
     is_damaged = data.keys() == {"id"}  # waiting would not repair it
     return is_damaged or (data.get("role") == "assistant" and bool(get_object(data, "time").get("completed")))
 
 
 def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:
-    cursor = connection.execute(
-        "with recursive above (id) as (select parent_id from session where id = ?"
-        " union select parent_id from session join above using (id))"
-        " select 1 from part where session_id in (select id from above where id is not null) and data like ? limit 1",
-        (session_id, _PRIVATE_TAG),
-    )
-    return cursor.fetchone() is not None
+    """Return whether anything is marked as private in the sessions above a sub-agent's."""
+    query = """
+        with recursive above (id) as (
+            select parent_id from session where id = ?
+            union select parent_id from session join above using (id))
+        select 1 from part where session_id in (select id from above where id is not null) and data like ? limit 1
+        """
+    return connection.execute(query, (session_id, _PRIVATE_TAG)).fetchone() is not None
 
 
 def _build_session_path(database: str, session_id: str, parent: str | None) -> str:
-    return os.path.join(database, parent, "subagents", session_id) if parent else os.path.join(database, session_id)
+    """Return the path that stands for a session; `parent` is the session that a sub-agent works for, if any."""
+    if parent:
+        return os.path.join(database, parent, "subagents", session_id)
+    return os.path.join(database, session_id)
 
 
 @contextmanager

@@ -65,6 +65,7 @@ class PluginHooks:
 
 
 def _render_plugin(hooks: dict[str, list[object]]) -> str:
+    """Return the text of the plugin with these hooks in it."""
     with open(_TEMPLATE_PATH, encoding="utf-8") as file:
         text = file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
     return text.replace('const HANDOFF = ""', f"const HANDOFF = {json.dumps(HANDOFF_REQUEST)}", 1)
@@ -87,10 +88,14 @@ class PluginServers:
         return json.dumps(config, indent=2) + "\n", [[], ["mcp"]]
 
     def remove_server(self, text: str, created_paths: CreatedPaths) -> str:
+        """Return the file without our server; empty if hardwon created it and nothing else is in it."""
         self._require_json(text)
         new_text = remove_value(text, _SERVER_PATH, created_paths)
-        is_ours = [] in created_paths and get_value(new_text) == {"$schema": self.schema_url}
-        return "" if is_ours else new_text
+        root_path: list[str] = []
+        is_ours = root_path in created_paths  # hardwon created the whole file
+        if is_ours and get_value(new_text) == {"$schema": self.schema_url}:
+            return ""
+        return new_text
 
     def find_command(self, text: str) -> list[str]:
         self._require_json(text)

@@ -48,6 +48,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 
 
 def _count_tokens(reader: ObjectReader, message_info: JsonObject) -> None:
+    """Count what a message took; opencode has the cached tokens beside the others."""
     tokens = get_object(message_info, "tokens")
     cache = get_object(tokens, "cache")
     tokens_in = get_count(tokens, "input") + get_count(cache, "read") + get_count(cache, "write")
@@ -76,6 +77,7 @@ def is_opening_object(wire: JsonObject) -> bool:
 
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
+    """Yield the steps of a session, in the order of its messages."""
     info = get_object(wire, "info")
     session_id = get_text(info, "id")
     parent = get_text(info, "parentID")
@@ -108,6 +110,7 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
 
 
 def _is_spoken(part: JsonObject) -> bool:
+    """Return whether a part has words of the person or the model, not of the program."""
     is_added = part.get("synthetic") or part.get("ignored")
     return part.get("type") == "text" and not is_added and bool(_extract_text(part))
 
@@ -117,6 +120,7 @@ def _extract_text(part: JsonObject) -> str:
 
 
 def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iterator[Step]:
+    """Yield a call, and its result if it has ended."""
     state = get_object(part, "state")
     tool, tool_input = normalize_call(get_text(part, "tool"), get_object(state, "input"))
     command, path, content = extract_call_fields(tool, tool_input)
@@ -133,7 +137,7 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
     status = state.get("status")
     error = get_text(state, "error")
     if status not in ("completed", "error"):
-        return
+        return  # it still runs, so it has no result
     text = error or get_text(state, "output")
     refused = parse_refusal(error)
     denied = is_hardwon_denial(error)

@@ -25,13 +25,15 @@ from hardwon.agents.transcript_steps import (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     kind = get_text(wire, "type")
     if kind not in ("user", "assistant", "tool_result"):
         return
     line_id = shorten_id(get_text(wire, "uuid"))
     if usage := get_object(wire, "usageMetadata"):
+        tokens_in = get_count(usage, "promptTokenCount")
         tokens_out = get_count(usage, "candidatesTokenCount") + get_count(usage, "thoughtsTokenCount")
-        tokens_in, tokens_cached = (get_count(usage, f"{name}TokenCount") for name in ("prompt", "cachedContent"))
+        tokens_cached = get_count(usage, "cachedContentTokenCount")
         count_usage(reader.usage, line_id, TokenUsage(tokens_in, tokens_out, tokens_cached))
     session = shorten_id(get_text(wire, "sessionId"))
     cwd = truncate_path(get_text(wire, "cwd"))
@@ -39,13 +41,14 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     parts = get_objects(get_object(wire, "message"), "parts")
     # A thought is not what the agent said.
     text = "\n".join(get_text(part, "text") for part in parts if "text" in part and not part.get("thought"))
+    text = strip_fenced(text)
     if kind == "user":
-        typed_text = extract_typed_words(strip_fenced(text))
-        if typed_text and get_text(wire, "provenance") == "real_user":
+        typed_text = extract_typed_words(text)
+        if typed_text and get_text(wire, "provenance") == "real_user":  # others are written by the program
             yield step._replace(kind="person", text=typed_text)
         return
-    if kind == "assistant" and strip_fenced(text).strip():
-        yield step._replace(text=strip_fenced(text).strip())
+    if kind == "assistant" and text.strip():
+        yield step._replace(text=text.strip())
     for index, part in enumerate(parts):
         part_step = step._replace(id=f"{line_id}:{index}")
         if call := get_object(part, "functionCall"):
@@ -60,6 +63,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _add_outcome(result: Step, response: JsonObject, status: str) -> Step:
+    """Return a result with its text and how its call ended."""
     name = get_text(response, "name")
     values = get_object(response, "response")
     raw_text = "\n".join(collect_strings(values.get("error")) or collect_strings(values.get("output")))

@@ -15,9 +15,9 @@ EVENT_NAMES = {"PreToolUse": "pre_tool", "PostToolUse": "post_tool", "Stop": "po
 def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     output = get_object(wire, "tool_output")
     failed = get_text(wire, "tool_status") == "failure" or output.get("returncode") not in (0, None)
-    streams = [get_text(output, "stdout"), get_text(output, "stderr")]
-    text = "".join(streams) if "returncode" in output else get_first_text(wire, "tool_error", "tool_output_text")
-    return text, failed
+    if "returncode" in output:  # a command's
+        return get_text(output, "stdout") + get_text(output, "stderr"), failed
+    return get_first_text(wire, "tool_error", "tool_output_text"), failed
 
 
 CONTRACT = HookContract(

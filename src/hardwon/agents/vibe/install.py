@@ -21,6 +21,7 @@ class TomlHooks:
     """Hooks as tables of a TOML file."""
 
     def add_hooks(self, text: str, commands: Mapping[str, str]) -> str:
+        """Return the file with a table of ours for each event, at its end."""
         for event, command in commands.items():
             name = EVENT_NAMES[event]
             # A basic string, in which a backslash and a quote are escaped.
