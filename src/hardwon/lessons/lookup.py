@@ -62,7 +62,7 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
     search = PatternCache().search
     matches: list[Match] = []
     mismatches: SlugReasons = []
-    for entry in map(index.read_entry, range(len(index))):
+    for entry in index.read_all_entries():
         match = match_entry(entry, call, search) if entry.delivery != "start" else None
         if match:
             matches.append(match)
