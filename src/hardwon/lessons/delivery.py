@@ -220,7 +220,7 @@ def _format_short_lesson(entry: ManifestEntry) -> str:
 
 
 def merge_replies(first: HookReply, second: HookReply) -> HookReply:
-    """Merge two replies to one event; the first must not deny."""
+    """Merge two replies to one event. The first must not deny: its reason would be lost."""
     return HookReply(
         deny=second.deny,
         context=join_lines(first.context, second.context),

@@ -99,9 +99,12 @@ def reject_record(home: str, candidate: Candidate) -> None:
 
 
 def restore_record(home: str, candidate: Candidate) -> None:
-    """Restore lessons.json to its state before the decision: a proposal's record, or nothing."""
+    """Restore lessons.json to its state before the decision.
+
+    An agent's proposal is in the file again as it was proposed; of a mined candidate nothing is.
+    """
     if not is_proposed_by_agent(candidate):
-        if candidate.lesson:
+        if candidate.lesson:  # empty if it was rejected
             adding.remove_record(home, candidate.lesson)
     elif _find_lesson(home, candidate.id) is not None:
         previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}

@@ -96,6 +96,7 @@ def _check_patterns(lesson: Lesson, *, is_quick: bool) -> list[str]:
 
 
 def _check_triggers(lesson: Lesson) -> list[str]:
+    """Return the faults by which a lesson would never fire, or fire on nothing that its author meant."""
     faults = []
     for pattern in lesson.commands:
         if PROSE_PATTERN.fullmatch(pattern.source):

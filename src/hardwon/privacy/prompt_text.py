@@ -167,8 +167,9 @@ def _is_at_line_start(text: str, position: int, read_to: int) -> bool:
 
     Elsewhere it is probably a person's mention of the element in a sentence.
     """
-    line_start = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position].rpartition("\n")[2].rstrip()
-    return not line_start or line_start.endswith(">")
+    preceding = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position]
+    line_start = preceding.rpartition("\n")[2].rstrip()
+    return line_start == "" or line_start.endswith(">")
 
 
 def _strip_lessons(text: str) -> str:

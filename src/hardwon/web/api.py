@@ -212,8 +212,9 @@ def create_api_app(api: ApiContext) -> Starlette:
 def _build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     try:
         body = orjson.dumps(content)
-    except TypeError:  # a lone surrogate or a NaN that a hook brought in: escape the one, send null for the other
-        body = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None)).encode()
+    except TypeError:  # a hook brought in a lone surrogate, which `json` escapes, or a NaN, which becomes null
+        without_nan = json.loads(json.dumps(content), parse_constant=lambda word: None)
+        body = json.dumps(without_nan).encode()
     return Response(body, status, headers, "application/json")
 
 
