@@ -62,11 +62,13 @@ def record_lessons(decider: Decider, lessons: Sequence[Lesson]) -> None:
     with transaction(decider.connection):
         for lesson in lessons:
             _record_lesson(decider, lesson)
+    # Outside the transaction, because it reads the files that the lessons name.
     for lesson in lessons:
         staleness.save_lesson_anchors(decider.connection, lesson, decider.now)
 
 
 def _record_lesson(decider: Decider, lesson: Lesson) -> None:
+    """Approve a lesson, or undo its approvals if it does not claim to be in force."""
     # A candidate or a retired lesson may be written by the same paths.
     if not manifest.is_marked_active(lesson):
         approvals.undo_subject(decider.connection, LESSON, lesson.id, decider.now)
@@ -197,10 +199,14 @@ def _upgrade_handoff(decider: Decider, reflection: reflections.Reflection) -> No
     A file in a repository counts as it was ratified. One in the home could be changed by nobody else, so it counts as
     it is now, and its fingerprint is recorded.
     """
-    content_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
+    content_hash = ""
     if paths.is_inside(decider.home, reflection.draft):
         content_hash = handoffs.fingerprint_file(reflection.draft)
         record_fingerprint(decider.connection, reflection)
+    else:
+        for file in reflection.files:
+            if file.path == reflection.draft:
+                content_hash = file.after  # of the last time it was written
     _insert(decider, HANDOFF, str(reflection.id), content_hash)
 
 
@@ -235,9 +241,8 @@ def announce(connection: Connection, now: float) -> str:
         kinds = Counter(approval.kind for approval in upgraded)
         counts_text = ", ".join(format_count(count, _NOUNS[kind]) for kind, count in kinds.items())
         lines.append(f"hardwon: approvals are recorded from now on; what was in force stays so: {counts_text}")
-    lines += _format_announcements(
-        [_describe_approval(connection, approval) for approval in others[:_MAX_ANNOUNCED]], len(others)
-    )
+    listed = [_describe_approval(connection, approval) for approval in others[:_MAX_ANNOUNCED]]
+    lines += _format_announcements(listed, total=len(others))
     return "\n".join(lines)
 
 
@@ -245,6 +250,7 @@ _NOUNS = {LESSON: "lesson", MEMORY: "memory", HANDOFF: "handoff", TRUST: "truste
 
 
 def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int) -> list[str]:
+    """Format approvals for the person, of which only some are listed: one in a line, several below a heading."""
     if total == 1:
         listed = listed_approvals[0]
         return [f"hardwon: since last time: {listed.title} approved by {listed.approval.path} {_format_undo(listed)}"]
@@ -263,6 +269,7 @@ def _format_undo(listed: ListedApproval) -> str:
 
 
 def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
+    """Title an approval by the words of its subject, or by number if a purge removed these."""
     undo_command = f"hardwon undo {approval.id}"
     if approval.kind == LESSON:
         lesson = manifest.parse_approval_body(approval.body)
@@ -270,12 +277,12 @@ def _describe_approval(connection: Connection, approval: Approval) -> ListedAppr
             return ListedApproval(approval, f"lesson {approval.subject}", undo_command)
         return ListedApproval(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")
     if approval.kind == MEMORY:
-        memory = memories.get_memory(connection, int(approval.subject))
-        text = approval.body or (memory.text if memory else "")
-        words = f' "{_shorten(text)}"' if text else ""
-        return ListedApproval(
-            approval, f"memory M{approval.subject}{words}", f"hardwon memory retire M{approval.subject}"
-        )
+        text = approval.body
+        if not text and (memory := memories.get_memory(connection, int(approval.subject))):
+            text = memory.text
+        name = f"M{approval.subject}"
+        title = f'memory {name} "{_shorten(text)}"' if text else f"memory {name}"
+        return ListedApproval(approval, title, f"hardwon memory retire {name}")
     if approval.kind == HANDOFF:
         reflection = reflections.get(connection, int(approval.subject))
         words = f' "{_shorten(reflection.topic)}"' if reflection and reflection.topic else ""

@@ -61,8 +61,9 @@ class Acceptance:
 
 def _parse_proposal_name(name: str) -> tuple[str, str]:
     """Return the kind that a name means and the name without its letter; without a letter it means a lesson."""
-    match = _LETTERED_NAME.fullmatch(name)
-    return (_LETTERS[match[1].upper()], match[2]) if match else (LESSON, name)
+    if match := _LETTERED_NAME.fullmatch(name):
+        return _LETTERS[match[1].upper()], match[2]
+    return LESSON, name
 
 
 def accept_proposal(
@@ -89,6 +90,7 @@ def accept_proposal(
         brief.renew_briefs(decider.connection, decider.home, handoff.project)
         return Acceptance(tuple(ratification.describe_result(result)))
     lesson = _find_lesson(decider, bare_name)
+    # One that is in force already, or is to be changed, is refused below with the reason.
     if lesson is not None and not changes and not manifest.is_marked_active(lesson):
         lesson = lessons.restore_lesson(decider, lesson, confirm=confirm)
     else:
@@ -99,12 +101,16 @@ def accept_proposal(
 
 def _find_lesson(decider: Decider, slug: str) -> Lesson | None:
     """Return the lesson of this name if it was accepted before or never waited in the queue, such as a retired one."""
+    accepted_id = ""
     candidate = review_queue.find_in_queue(decider.home, decider.connection, slug)
-    if candidate is not None and candidate.status != "active":
-        return None
-    file = lessons_file.read_own(decider.home)
-    lesson_id = candidate.lesson if candidate is not None else ""
-    return next((lesson for lesson in file.lessons if lesson.slug == slug or lesson.id == lesson_id), None)
+    if candidate is not None:
+        if candidate.status != "active":
+            return None  # the proposal is meant
+        accepted_id = candidate.lesson
+    for lesson in lessons_file.read_own(decider.home).lessons:
+        if lesson.slug == slug or lesson.id == accepted_id:
+            return lesson
+    return None
 
 
 def reject_proposal(decider: Decider, name: str) -> str:
@@ -139,10 +145,10 @@ def take_back_decision(decider: Decider, name: str = "") -> str:
     home = decider.home
     connection = decider.connection
     if not name:
-        newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
-        if newest is None:
-            raise UserError("there is nothing to undo")
-        return _undo_approval(decider, newest.id)
+        for approval in list_approvals(connection, _MAX_LOOKBACK):  # newest first
+            if approval.undone_at is None:
+                return _undo_approval(decider, approval.id)
+        raise UserError("there is nothing to undo")
     if name.isascii() and name.isdigit():
         return _undo_approval(decider, int(name))
     kind, bare_name = _parse_proposal_name(name)
@@ -157,10 +163,10 @@ def take_back_decision(decider: Decider, name: str = "") -> str:
         subject = str(memories.find_memory(connection, bare_name).id)
     else:
         subject = str(handoffs.find_handoff(connection, bare_name).id)
-    approval = find_live(connection, kind, subject)
-    if approval is None:
+    live_approval = find_live(connection, kind, subject)
+    if live_approval is None:
         raise UserError(f"{name} is not in force, so there is nothing to undo", "hardwon approvals")
-    return _undo_approval(decider, approval.id)
+    return _undo_approval(decider, live_approval.id)
 
 
 def _undo_approval(decider: Decider, number: int) -> str:
@@ -229,12 +235,17 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
     # With a doubt it may be an agent's own words, and what is remembered counts at once.
     if not blocks and not doubt and (memory := find_typed_memory(prompt)):
         return _remember_memory(home, cwd, memory)
-    why_proposed = doubt or ("" if lesson_tags.has_only_blocks(prompt) else "the prompt holds more than the lesson")
+    why_proposed = doubt
+    if not doubt and not lesson_tags.has_only_blocks(prompt):
+        why_proposed = "the prompt holds more than the lesson"
     return [_learn_block(home, cwd, block, why_proposed) for block in blocks]
 
 
 def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
-    """Approve what a person typed to be remembered: typing it is the approval."""
+    """Approve what a person typed to be remembered: typing it is the approval.
+
+    No answers where that is turned off, or where nothing may be recorded.
+    """
     values = settings.load_settings(home)
     project = find_project_path(cwd)
     if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
@@ -248,7 +259,7 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
             approved, path = approve_memory(decider, proposed)
             brief.renew_briefs(decider.connection, decider.home, approved.project)
     except UserError as refusal:
-        return [PromptAnswer(f"not remembered: {refusal.message}", True)]
+        return [PromptAnswer(f"not remembered: {refusal.message}", True)]  # the agent still gets the prompt
     except OSError as error:
         return [PromptAnswer(f"NOT remembered: {error}", False)]
     quote = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
@@ -274,6 +285,7 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
 
 
 def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
+    """Do what a person typed about one name; a refusal becomes the answer."""
     # `hardwon memory approve 3` and `hardwon accept M3` mean the same.
     letter = _TOPIC_PREFIXES.get(decision.topic, "")
     full_name = letter + name.removeprefix(letter)
@@ -294,6 +306,7 @@ def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
 
 
 def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_proposed: str) -> PromptAnswer:
+    """Put a typed lesson in force, or only propose it if there is a reason to."""
     if block.faults:
         return PromptAnswer(f"the lesson is refused: {'; '.join(block.faults)}", False)
     try:

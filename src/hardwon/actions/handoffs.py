@@ -58,12 +58,15 @@ def _find_own_session(
     # The agent says which session it is, and that one is not recorded: another one must not be taken for it.
     if ids:
         return None
+    # A person at a terminal, or an agent that sets no variable: take the session that is active in this project.
     recent = sessions.list_sessions(connection, limit=5, project=project)
     active = [row for row in recent if row["last_at"] > now - _ACTIVE_SECONDS and row["status"] != "completed"]
     if len(active) > 1:
         names = ", ".join(f"{row['session']} ({row['host']})" for row in active)
         raise UserError(f"several sessions are active here: {names}", "add --session ID")
-    return next(iter(active or recent), None)
+    if active:
+        return active[0]
+    return recent[0] if recent else None
 
 
 def write_handoff(
@@ -100,7 +103,8 @@ def write_handoff(
         contradictions = checked.contradictions
         fields = {"workstream": handoff.workstream, "confidence": handoff.confidence, "made": AGENT_KIND}
     if row is None:  # the session is not recorded, but its agent may have named it
-        row = {"session": next(iter(_list_session_ids(environment)), ""), "host": "", "first_prompt": ""}
+        session_ids = _list_session_ids(environment)
+        row = {"session": session_ids[0] if session_ids else "", "host": "", "first_prompt": ""}
     written = written_handoffs.save_handoff(
         connection,
         home,

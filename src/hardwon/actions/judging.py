@@ -33,8 +33,8 @@ def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[s
     failures = _list_open_failures(home, connection)
     # Up to half of a batch is for failures, or a long list of proposals would keep them from ever being read.
     failure_room = max(limit // 2, limit - len(proposed))
-    chosen = proposed[: limit - min(len(failures), failure_room)] + failures[:failure_room]
-    waiting = [*proposed, *failures]
+    chosen_failures = failures[:failure_room]
+    chosen = proposed[: limit - len(chosen_failures)] + chosen_failures
     bundle = judge.build_bundle(
         [(candidate, candidates.list_episodes(connection, candidate.signature, limit=2)) for candidate in chosen],
         max_candidate_chars=_MAX_CANDIDATE_CHARS,
@@ -42,14 +42,14 @@ def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[s
         is_excluded=build_step_exclusion(home, settings.load_settings(home)),
     )
     judgements = candidates.list_latest_judgements(connection)
-    for candidate, entry in zip(chosen, bundle["candidates"], strict=False):
-        replay = replay_record(connection, candidate.record)
+    for candidate, entry in zip(chosen, bundle["candidates"], strict=False):  # the bundle may have room for fewer
         entry["replay"] = None
-        if replay:
+        if replay := replay_record(connection, candidate.record):
             entry["replay"] = {name: getattr(replay, name) for name in ("fires", "failed", "fine", "refused")}
-        judgement = judgements.get(candidate.number)
-        entry["judgement"] = judgement and {"verdict": judgement.verdict, "void": judgement.void}
-    bundle["leftOut"] += len(waiting) - len(chosen)
+        entry["judgement"] = None
+        if judgement := judgements.get(candidate.number):
+            entry["judgement"] = {"verdict": judgement.verdict, "void": judgement.void}
+    bundle["leftOut"] += len(proposed) + len(failures) - len(chosen)
     return bundle
 
 

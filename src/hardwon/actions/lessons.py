@@ -123,8 +123,11 @@ def _find_interrupted(home: str, connection: Connection, lesson_id: str, record:
     Anybody may have written another record under the same id into lessons.json.
     """
     file = lessons_file.read_own(home)
-    written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
-    if written is None or find_live(connection, LESSON, lesson_id):
+    active_lessons = [lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"]
+    if not active_lessons:
+        return None
+    written = active_lessons[0]
+    if find_live(connection, LESSON, lesson_id):
         return written
     if adding.find_record_faults(record):
         return None
@@ -134,12 +137,16 @@ def _find_interrupted(home: str, connection: Connection, lesson_id: str, record:
 
 def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
     """Refuse a record with faults; the fix is to accept it with options that correct them."""
-    if faults := adding.find_record_faults(record):
-        flags = dict.fromkeys(
-            flag for fault in faults for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name)
-        )
+    faults = adding.find_record_faults(record)
+    if not faults:
+        return
+    flags: list[str] = []
+    for fault in faults:
+        flags += [flag for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name) and flag not in flags]
+    fix = "hardwon review, and [e]dit it"
+    if flags:
         fix = " ".join([f"hardwon accept {candidate.number}", *flags])
-        raise UserError(adding.build_refusal(faults).message, fix if flags else "hardwon review, and [e]dit it")
+    raise UserError(adding.build_refusal(faults).message, fix)
 
 
 def _refuse_unsafe_block(
@@ -155,13 +162,15 @@ def _refuse_unsafe_block(
     replay = replay_lesson(connection, lesson)
     if replay.fine:
         sample = next(call for call in replay.samples if call.outcome == "fine")
-        call = (sample.command or sample.file)[:80]
+        call_text = (sample.command or sample.file)[:80]
         fired = f"its trigger fired on {format_count(replay.fine, 'call')} that went fine"
-        raise UserError(f"it cannot block: {fired}, such as {call!r}", f"narrow the trigger, or: {hold_command}")
+        raise UserError(f"it cannot block: {fired}, such as {call_text!r}", f"narrow the trigger, or: {hold_command}")
+    if replay.fires >= MIN_FIRINGS:
+        return
     fired = f"its trigger fired {format_count(replay.fires, 'time')} in the recorded calls"
-    say = f"{fired}, too few to be sure that it may block"
-    if replay.fires < MIN_FIRINGS and not confirm(say):
-        raise UserError(say, f"if you are: {confirm_command}")
+    question = f"{fired}, too few to be sure that it may block"
+    if not confirm(question):
+        raise UserError(question, f"if you are: {confirm_command}")
 
 
 def reject_candidate(decider: Decider, candidate: Candidate) -> None:
@@ -194,7 +203,9 @@ def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: i
         lesson = parse_lesson(dict(record))
     except BadRecord:
         return None
-    return None if find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
+    if find_disabling_faults(lesson):
+        return None
+    return replay_lesson(connection, lesson, limit=limit)
 
 
 def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
@@ -270,6 +281,7 @@ def import_foreign_lessons(
 
 
 def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], confirm: Confirm) -> dict[str, Any]:
+    """Return a record to import: a block that review would not let through becomes a candidate with the reason."""
     if adding.find_record_faults(record):
         return record  # adding it is refused with its faults
     lesson = adding.parse_valid_lesson(record)
@@ -279,8 +291,9 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
         # Only the fault is stored with the record, so no commands are needed for a fix.
         _refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as error:
-        earlier_faults = record.get("importFaults")
-        faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.message]
+        faults = [error.message]
+        if isinstance(record.get("importFaults"), list):
+            faults = [*record["importFaults"], error.message]
         return {**record, "status": "candidate", "importFaults": faults}
     return record
 
@@ -323,6 +336,7 @@ def import_exported_lessons(
 
 
 def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
+    """Return why an exported lesson cannot be imported; empty if it can."""
     try:
         lesson = parse_lesson(record)
     except BadRecord as error:

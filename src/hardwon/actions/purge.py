@@ -68,6 +68,8 @@ class PurgeReport:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
+    """What one purge is about, and how its traces in files are recognised."""
+
     home: str
     target: PurgeTarget
     pieces: tuple[SearchPiece, ...]  # pieces of a text, an id or a path; none for a period
@@ -137,7 +139,9 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
     removed = {"database": _purge_database(connection, scope, held_transcripts)}
     for location, file_paths in files.items():
         removed[location] = Counter(files=len(file_paths))
-        for path in [] if dry_run else file_paths:
+        if dry_run:
+            continue
+        for path in file_paths:
             with suppress(OSError):  # a draft may lie in a read-only repository; it is reported as remaining
                 os.unlink(path)
     # The logs of reflections went whole; from the worker's and the hooks' logs single lines go.
@@ -205,14 +209,19 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
             return True
         return (is_text or is_period) and scope.matches(path)
 
+    if is_text:
+        claim_files = scope.find_matches(os.path.join(scope.home, "claims"))
+        queue_files = scope.find_matches(queue_folder)
+    else:
+        claim_files = list(_list_files_below(*_list_claim_folders(scope)))
+        queue_files = [path for path in sorted(queued_files) if scope.matches(path)]
     reflection_logs = _list_files_below(os.path.join(scope.home, LOGS_FOLDER))
-    claims_folder = os.path.join(scope.home, "claims")
     return {
         "spool": scope.find_matches(os.path.join(scope.home, "spool")),
-        "claims": scope.find_matches(claims_folder) if is_text else [*_list_files_below(*_list_claim_folders(scope))],
+        "claims": claim_files,
         "logs": [path for path in reflection_logs if os.path.basename(path) in log_names or scope.matches(path)],
-        "drafts": [*filter(is_doomed_draft, sorted(drafts))],
-        "queues": scope.find_matches(queue_folder) if is_text else [*filter(scope.matches, sorted(queued_files))],
+        "drafts": [path for path in sorted(drafts) if is_doomed_draft(path)],
+        "queues": queue_files,
     }
 
 
@@ -265,6 +274,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
 
 
 def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: list[tuple[str, str]]) -> Counter[str]:
+    """Delete the target from the database and from its free pages; return the counts of rows by table."""
     if scope.dry_run:
         return purge.preview_purge(connection, scope.target)
     positions = list(_find_end_positions(connection, scope, held_transcripts))
@@ -344,6 +354,7 @@ def _purge_backups(scope: _Scope, draft_names: set[str]) -> dict[str, Counter[st
 
 
 def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) -> Counter[str]:
+    """Purge the database and the files of a backup; one that cannot be opened goes whole."""
     removed = Counter[str]()
     try:
         if backup.schema is None:
@@ -397,11 +408,12 @@ def _find_remaining(scope: _Scope, approved: Mapping[str, list[int]]) -> list[st
         exempt_files |= {os.path.join(scope.home, name) for name in (paths.MANIFEST, paths.LESSON_INDEX)}
     # Read positions and tombstones in a database name the session or project, so that nothing brings it back.
     skips_databases = not scope.target.text_pieces
-    return [
-        path
-        for path in scope.find_matches(scope.home)
-        if path not in exempt_files and not (skips_databases and os.path.basename(path) == paths.DATABASE)
-    ]
+    remaining = []
+    for path in scope.find_matches(scope.home):
+        is_skipped_database = skips_databases and os.path.basename(path) == paths.DATABASE
+        if path not in exempt_files and not is_skipped_database:
+            remaining.append(path)
+    return remaining
 
 
 def _list_files_below(*roots: str) -> Iterator[str]:
@@ -434,6 +446,7 @@ def remove_unfinished_files(home: str) -> None:
 
 
 def _is_alive(process_id: int) -> bool:
+    """Return whether another process with this id runs."""
     try:
         os.kill(process_id, 0)
     except (ProcessLookupError, OverflowError):
@@ -476,4 +489,5 @@ def _read_blocks(path: str) -> Iterator[bytes]:
 def _find_matching_lines(path: str, pieces: Sequence[SearchPiece]) -> list[int]:
     """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        return [number for number, line in enumerate(file, 1) if has_any_piece(line, pieces)] or [0]
+        line_numbers = [number for number, line in enumerate(file, 1) if has_any_piece(line, pieces)]
+    return line_numbers or [0]

@@ -26,7 +26,7 @@ _ORIGINS = {
 
 @dataclass(frozen=True, slots=True)
 class BlamedItem:
-    """Something the agent was told: when and how, from where it came, who approved it, and words it shares."""
+    """Something the agent was told: when and how, from where it came, and who approved it."""
 
     at: float
     name: str
@@ -34,7 +34,7 @@ class BlamedItem:
     text: str
     origin: str
     approval: str
-    shared_words: tuple[str, ...]
+    shared_words: tuple[str, ...]  # with the call that it may have led to
 
 
 def list_told_items(
@@ -45,8 +45,10 @@ def list_told_items(
     call_words = tokenize(describe_call(call)) if call else frozenset()
     items: list[BlamedItem] = []
     for delivery in efficacy.list_told(connection, session["host"], session["session"]):
-        # A sub-agent is told apart; what its caller was told may still have led to the call.
-        if call and (delivery["at"] > call["at"] or delivery["agent"] not in ("", call["agent"])):
+        if call and delivery["at"] > call["at"]:
+            continue
+        # What another sub-agent was told did not reach this one; what the session's main agent was told may have.
+        if call and delivery["agent"] not in ("", call["agent"]):
             continue
         if delivery["lesson"] == BRIEF_SLUG:
             items += _iter_brief_items(connection, session["project_path"], delivery, call_words)
@@ -56,7 +58,7 @@ def list_told_items(
 
 
 def describe_call(call: dict[str, Any]) -> str:
-    """Return the command or the file of a call."""
+    """Return the command or the file of a call, or else its tool."""
     tool_input = parse_json_or_text(call["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
     return get_text(fields, "command") or get_tool_path(fields) or str(call["tool"])
@@ -65,6 +67,7 @@ def describe_call(call: dict[str, Any]) -> str:
 def _build_item(
     connection: Connection, lessons: dict[str, Lesson], delivery: dict[str, Any], call_words: frozenset[str]
 ) -> BlamedItem:
+    """Describe a delivered lesson, also one that is gone since, a recalled record, or a request for a lesson."""
     lesson = lessons.get(delivery["lesson"]) or find_former_lesson(connection, delivery["lesson"])
     if delivery["slug"] == REQUEST_SLUG:
         origin = "hardwon itself"
@@ -84,15 +87,14 @@ def _build_item(
         approval = _describe_approval(connection, approvals.LESSON, delivery["lesson"], delivery["at"])
         if not approval and lesson.project:
             approval = _describe_approval(connection, approvals.TRUST, lesson.project, delivery["at"])
-    shared_words = tuple(sorted(tokenize(text) & call_words))
     return BlamedItem(
-        delivery["at"],
-        delivery["slug"],
-        delivery["delivery"],
-        lesson.summary if lesson else delivery["summary"],
-        origin or "of unknown origin",
-        approval or "no approval on record",
-        shared_words,
+        at=delivery["at"],
+        name=delivery["slug"],
+        delivery=delivery["delivery"],
+        text=lesson.summary if lesson else delivery["summary"],
+        origin=origin or "of unknown origin",
+        approval=approval or "no approval on record",
+        shared_words=tuple(sorted(tokenize(text) & call_words)),
     )
 
 
@@ -119,6 +121,7 @@ def _iter_brief_items(
 def _describe_approval(connection: Connection, kind: str, subject: str, at: float) -> str:
     """Return the approval that was in force at a time, by its path and date; empty if there was none."""
     for approval in reversed(approvals.list_of_subject(connection, kind, subject)):
-        if approval.approved_at <= at and (approval.undone_at is None or approval.undone_at > at):
+        is_undone_by_then = approval.undone_at is not None and approval.undone_at <= at
+        if approval.approved_at <= at and not is_undone_by_then:
             return f"approved by {approval.path}, {format_iso(approval.approved_at)[:10]}"
     return ""

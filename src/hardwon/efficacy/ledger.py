@@ -39,6 +39,7 @@ from hardwon.store.efficacy import (
     LessonState,
     ModelStart,
 )
+from hardwon.text.characters import format_count
 from hardwon.types import Lesson
 
 # A measured lesson is silent in half of the sessions until eight firings, which is where a strong effect shows; then in
@@ -110,7 +111,7 @@ def _find_state(
     lesson: Lesson, firings: Sequence[Firing], changes: Sequence[LessonChange], model: ModelStart
 ) -> LessonState:
     """Return how a lesson is delivered, from the changes that stand and its firings."""
-    stepped_down_to = ""
+    stepped_down_to = ""  # the last step counts
     for change in changes:
         if change.lesson == lesson.id and change.change in (NOTE, SILENT):
             stepped_down_to = change.change
@@ -121,16 +122,22 @@ def _find_state(
 
 
 def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
-    choices = [change.change for change in changes if change.lesson == lesson_id]
-    return next((choice for choice in reversed(choices) if choice in (MEASURED, UNMEASURED)), "") == MEASURED
+    """Return whether the last choice about measuring a lesson was to measure it; without a choice it is not."""
+    for change in reversed(changes):
+        if change.lesson == lesson_id and change.change in (MEASURED, UNMEASURED):
+            return change.change == MEASURED
+    return False
 
 
 def _choose_silent_share(proof: LessonProof, model: ModelStart) -> float:
     """Return the share of sessions in which a measured lesson stays silent, counted anew for a new model."""
     if proof.grade == PROVEN:
         return PROVEN_SHARE
-    drawn = [firing for firing in proof.firings if firing.arm in ("live", "silent") and firing.at >= model.began_at]
-    return FIRST_SHARE if len(drawn) < _FIRST_FIRINGS else LATER_SHARE
+    drawn_count = 0
+    for firing in proof.firings:
+        if firing.arm in ("live", "silent") and firing.at >= model.began_at:
+            drawn_count += 1
+    return FIRST_SHARE if drawn_count < _FIRST_FIRINGS else LATER_SHARE
 
 
 def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
@@ -139,17 +146,14 @@ def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
     states = efficacy.list_lesson_states(connection)
     firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
-    proofs = [
-        build_proof(
-            lesson,
-            firings.get(lesson.id, ()),
-            states.get(lesson.id, UNCHANGED_STATE),
-            model=model,
-            is_measured=is_measured(lesson.id, changes),
-        )
-        for lesson in manifest.gather_lessons(home)[0]
-        if lesson.status == "active"
-    ]
+    lessons, _, _ = manifest.gather_lessons(home)
+    proofs: list[LessonProof] = []
+    for lesson in lessons:
+        if lesson.status == "active":
+            lesson_firings = firings.get(lesson.id, ())
+            state = states.get(lesson.id, UNCHANGED_STATE)
+            measured = is_measured(lesson.id, changes)
+            proofs.append(build_proof(lesson, lesson_firings, state, model=model, is_measured=measured))
     return sorted(proofs, key=lambda proof: (-proof.told_counts.total - proof.silent_counts.total, proof.lesson.slug))
 
 
@@ -173,24 +177,26 @@ def _step_down_if_noisy(
     now: float,
 ) -> None:
     """Make a lesson with too many false alarms quieter by one step, or ask the person about a block."""
+    live_changes = [change for change in changes if change.undone_at is None]
+    steps = {change.change for change in live_changes}
+    is_proposed = RETIRE in steps
     # What a person took back is not done again for the same firings.
     counted_since = max((change.undone_at for change in changes if change.undone_at), default=0.0)
-    live_changes = [change for change in changes if change.undone_at is None]
-    is_proposed = any(change.change == RETIRE for change in live_changes)
-    judged = [
-        firing
-        for firing in firings
-        if firing.arm != BEFORE and firing.at > counted_since and firing.verdict not in ("", UNKNOWN, IGNORED)
-    ]
+    judged = []
+    for firing in firings:
+        is_judged = firing.verdict not in ("", UNKNOWN, IGNORED)
+        if is_judged and firing.arm != BEFORE and firing.at > counted_since:
+            judged.append(firing)
     _propose_unneeded(connection, lesson, judged, model, now, is_proposed=is_proposed)
-    last_step_at = max((change.at for change in live_changes if change.change in (NOTE, SILENT, RETIRE)), default=0.0)
     # A firing that nobody was told about alarmed nobody.
     recent = [firing for firing in judged if firing.arm in TOLD_ARMS][-_ALARM_WINDOW:]
     false_alarms = sum(firing.verdict == REPEATED_FINE for firing in recent)
-    steps = {change.change for change in live_changes}
     is_at_end = is_proposed if lesson.delivery == "block" else SILENT in steps
+    if false_alarms < _MAX_FALSE_ALARMS or is_at_end:
+        return
     # Each step needs a firing of its own: the one before may have been judged just now.
-    if false_alarms < _MAX_FALSE_ALARMS or is_at_end or recent[-1].at <= last_step_at:
+    last_step_at = max((change.at for change in live_changes if change.change in (NOTE, SILENT, RETIRE)), default=0.0)
+    if recent[-1].at <= last_step_at:
         return
     reason = f"{false_alarms} of its last {len(recent)} firings were on calls that ran fine"
     if lesson.delivery == "block":
@@ -212,12 +218,14 @@ def _propose_unneeded(
     is_proposed: bool,
 ) -> None:
     """Propose to retire a lesson against a mistake that the newest model does not make untold."""
-    silent = [firing for firing in judged if firing.arm in SILENT_ARMS]
-    latest = [firing for firing in silent if firing.model == model.model][-_HARMLESS_FIRINGS:]
-    if is_proposed or not model.model or len(latest) < _HARMLESS_FIRINGS:
+    if is_proposed or not model.model:
         return
-    # Another model that is still in use may need the lesson.
-    if any(firing.verdict == REPEATED_FAILED and firing.at >= latest[0].at for firing in silent):
+    silent_firings = [firing for firing in judged if firing.arm in SILENT_ARMS]
+    latest = [firing for firing in silent_firings if firing.model == model.model][-_HARMLESS_FIRINGS:]
+    if len(latest) < _HARMLESS_FIRINGS:
+        return
+    # Of any model: another one that is still in use may need the lesson.
+    if any(firing.verdict == REPEATED_FAILED and firing.at >= latest[0].at for firing in silent_firings):
         return
     reason = f"{model.model} did not make this mistake in {len(latest)} sessions without the lesson"
     efficacy.add_change(connection, lesson.id, lesson.slug, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
@@ -271,7 +279,7 @@ def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
     """Return a line for each agent and version that ran calls which hardwon had denied."""
     counts = Counter(f"{denial['host']} {denial['version']}".rstrip() for denial in denials)
     return [
-        f"{name} ran {count} call{'s' * (count != 1)} that hardwon had denied: its holds and blocks do not hold there"
+        f"{name} ran {format_count(count, 'call')} that hardwon had denied: its holds and blocks do not hold there"
         for name, count in counts.items()
     ]
 
@@ -279,21 +287,20 @@ def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
 def _format_week(firings: Sequence[Firing]) -> str:
     """Sum up the holds and blocks of a week whose outcome is known; empty if there were none."""
     verdicts = Counter[str]()
-    fixed = 0
+    fixed_count = 0
     for firing in firings:
-        if firing.delivery not in STOPPING_DELIVERIES or firing.arm not in TOLD_ARMS:
-            continue
-        verdicts[firing.verdict] += 1
-        fixed += firing.verdict == CHANGED and firing.ended == "fine"
+        if firing.delivery in STOPPING_DELIVERIES and firing.arm in TOLD_ARMS:
+            verdicts[firing.verdict] += 1
+            fixed_count += firing.verdict == CHANGED and firing.ended == "fine"
     parts = [
-        (fixed, "took the fix"),
-        (verdicts[CHANGED] - fixed, "changed and failed"),
+        (fixed_count, "took the fix"),
+        (verdicts[CHANGED] - fixed_count, "changed and failed"),
         (verdicts[REPEATED_FAILED] + verdicts[REPEATED_FINE], "went through unchanged"),
         (verdicts[GIVEN_UP], "given up"),
         (verdicts[UNKNOWN], "unknown"),
     ]
     held_count = sum(count for count, _ in parts)
-    if held_count == verdicts[UNKNOWN]:
+    if held_count == verdicts[UNKNOWN]:  # also if both are 0
         return ""
     described = ", ".join(f"{count} {text}" for count, text in parts if count)
-    return f"this week held {held_count} repeat{'s' * (held_count != 1)}, {described} (hardwon proof)"
+    return f"this week held {format_count(held_count, 'repeat')}, {described} (hardwon proof)"

@@ -8,7 +8,7 @@ fired counts as a repeat only for lessons that can stop it; its outcome still te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -71,14 +71,16 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     for firing in firings:
         context = efficacy.read_firing_context(connection, firing)
         lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
-        outcome = None
-        if context is not None:
+        outcome = None  # not known yet
+        model = ""
+        if context is None:  # no event of its session is recorded
+            if now - firing.at > _IDLE_SECONDS:  # until then a hook may still report one
+                outcome = Outcome(UNKNOWN)
+        else:
             outcome = _judge_firing(firing, context, lesson, now)
-        elif now - firing.at > _IDLE_SECONDS:  # until then a hook may still report its session
-            outcome = Outcome(UNKNOWN)
+            model = _find_model(context.transcript) if outcome else ""
         if outcome is not None:
             call_id = outcome.call.id if outcome.call else None
-            model = _find_model(context.transcript) if context else ""
             rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
     with transaction(connection):
         efficacy.skip_other_deliveries(connection)
@@ -87,7 +89,7 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
 
 
 def find_former_lesson(connection: Connection, lesson_id: str) -> Lesson | None:
-    """Return a lesson that is no longer in the files, as it was approved or proposed."""
+    """Return a lesson that is no longer in the files, as it was approved or proposed; None if a purge removed it."""
     former = approvals.list_of_subject(connection, approvals.LESSON, lesson_id)
     if former and (lesson := parse_approval_body(former[-1].body)):
         return lesson
@@ -104,9 +106,13 @@ def parse_candidate(candidate: Candidate) -> Lesson | None:
 
 
 def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
-    """Return what followed a firing; None as long as more may follow."""
+    """Return what followed a firing; None as long as more may follow.
+
+    In this order: a repeat that failed is certain at once, everything else only when the window is over. Then the
+    firing was a false alarm if the call, or a repeat of it, went fine; else the agent changed the call or gave up.
+    """
     trigger = build_trigger(lesson) if lesson else None
-    if lesson is None or trigger is None:
+    if lesson is None or trigger is None:  # nothing tells which calls would be repeats
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
     repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
@@ -120,16 +126,20 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
     if _may_continue(firing, context, now):
         return None
     if repeats:
-        fine_call = next((call for call in repeats if call.outcome == "fine"), None)
-        return Outcome(REPEATED_FINE, fine_call) if fine_call else Outcome(UNKNOWN, repeats[0])
+        for call in repeats:
+            if call.outcome == "fine":
+                return Outcome(REPEATED_FINE, call)
+        return Outcome(UNKNOWN, repeats[0])  # interrupted, or failed for another reason
     if fired_call and fired_call.outcome == "fine":
         return Outcome(REPEATED_FINE, fired_call)
     if fired_call is None:
         return Outcome(UNKNOWN)  # 0.1.0 did not record denied calls, so nothing tells whether another had its aim
-    same_aim_calls = [call for call in other_calls if has_same_aim(fired_call.input, call.input)]
-    ran_calls = [call for call in same_aim_calls if call.outcome in _RAN]
-    if ran_calls:
-        return Outcome(CHANGED, next((call for call in ran_calls if call.outcome == "fine"), ran_calls[0]))
+    changed_calls = [
+        call for call in other_calls if call.outcome in _RAN and has_same_aim(fired_call.input, call.input)
+    ]
+    if changed_calls:
+        fine_calls = [call for call in changed_calls if call.outcome == "fine"]
+        return Outcome(CHANGED, fine_calls[0] if fine_calls else changed_calls[0])
     if context.is_turn_over or context.is_ended or other_calls:
         return Outcome(GIVEN_UP)
     return Outcome(UNKNOWN)
@@ -141,21 +151,29 @@ def _split_repeats(
     """Return the calls of the window that repeat the mistake and ran, and those that are about something else."""
     repeats, other_calls = [], []
     for number, call in enumerate(context.calls):
-        if call.prompt != context.turn and number > _WINDOW_CALLS and call is not fired_call:
+        if call is fired_call:
+            # A note comes with the result of this call, so only a lesson that stops calls could have prevented it.
+            if call.outcome in _RAN and firing.delivery in STOPPING_DELIVERIES:
+                repeats.append(call)
             continue
-        if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
+        is_in_window = call.prompt == context.turn or number <= _WINDOW_CALLS
+        if not is_in_window:
+            continue
+        if not trigger(firing.host, context.cwd, call.tool, call.input):
             other_calls.append(call)
-        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in STOPPING_DELIVERIES):
+        elif call.outcome in _RAN:
             repeats.append(call)
     return repeats, other_calls
 
 
 def _may_continue(firing: Firing, context: FiringContext, now: float) -> bool:
     """Return whether more calls may follow in the window of this firing."""
-    is_over = context.is_ended or (len(context.calls) > _WINDOW_CALLS and context.is_turn_over)
+    if now - context.last_at > _IDLE_SECONDS:
+        return False
     if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
-        is_over = False
-    return not is_over and now - context.last_at <= _IDLE_SECONDS
+        return True
+    is_window_over = len(context.calls) > _WINDOW_CALLS and context.is_turn_over
+    return not context.is_ended and not is_window_over
 
 
 def build_trigger(lesson: Lesson) -> Trigger | None:
@@ -208,9 +226,13 @@ def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
 
 def _list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
     """Return the words of each error that the lesson was learned from; none for one that a person wrote."""
-    quotes = [str(item.get("quote", "")) for item in lesson.evidence if item.get("kind") == "error"]
-    word_sets = (_split_signature(compute_signature("Bash", command="", text=quote)) for quote in quotes)
-    return [words for words in word_sets if words]
+    word_sets = []
+    for item in lesson.evidence:
+        if item.get("kind") == "error":
+            signature = compute_signature("Bash", command="", text=str(item.get("quote", "")))
+            if words := _split_signature(signature):
+                word_sets.append(words)
+    return word_sets
 
 
 def _split_signature(signature: str) -> frozenset[str]:
@@ -218,29 +240,37 @@ def _split_signature(signature: str) -> frozenset[str]:
     return frozenset(signature.split()[2:])
 
 
-def _is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
+def _is_expected_failure(signature: str, expected_words: Sequence[frozenset[str]]) -> bool:
     """Return whether a failure is the lesson's own; any failure is, if it is not known what that looks like."""
-    expected = list(expected_words)
     words = _split_signature(signature)
-    if not expected or not words:
+    if not expected_words or not words:
         return True
-    return any(len(words & error) >= _MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
+    for expected in expected_words:
+        # Of the shorter message, because errors are quoted in part.
+        if len(words & expected) >= _MIN_SHARED_WORDS * min(len(words), len(expected)):
+            return True
+    return False
 
 
 def _find_model(transcript: str) -> str:
     """Return the model that a transcript names last; empty if none is found."""
-    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
+    if not transcript:
+        return ""
+    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES)):
         # Text that an agent quotes has its quotes escaped, and the arguments of a call come after the model.
-        if (match := _MODEL.search(line)) and match[1] != b"<synthetic>":
+        if match := _MODEL.search(line):
             return match[1].decode()
     return ""
 
 
 def find_agent_version(transcript: str) -> str:
     """Return the version of the agent that wrote a transcript; empty if it names none."""
-    lines = read_tail_lines(transcript, _TAIL_BYTES) if transcript else []
-    matches = [match[1].decode() for line in lines if (match := _VERSION.search(line))]
-    return matches[-1] if matches else ""
+    if not transcript:
+        return ""
+    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES)):
+        if match := _VERSION.search(line):
+            return match[1].decode()
+    return ""
 
 
 def record_past_firings(connection: Connection, home: str) -> int:
@@ -270,8 +300,9 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
     if trigger is None or (approved and is_complete):
         return False
     # Everything that 0.1.0 had in force was approved by the upgrade, long after it was first told.
-    told_since = efficacy.find_first_told(connection, lesson.id)
-    first_approval = min(approved[0].approved_at if approved else float("inf"), told_since)
+    in_force_since = efficacy.find_first_told(connection, lesson.id)
+    if approved:
+        in_force_since = min(in_force_since, approved[0].approved_at)
     after_id = 0 if is_new_version else int(position or 0)
     rows: dict[tuple[str, str], dict[str, object]] = {}
     last_id = after_id
@@ -279,7 +310,7 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
         connection, find_lesson_tools(lesson), after_id=after_id, limit=_MAX_REPLAYED_CALLS
     ):
         last_id = max(last_id, call["id"])
-        if call["at"] < first_approval and trigger(call["host"], call["cwd"], call["tool"], call["input"]):
+        if call["at"] < in_force_since and trigger(call["host"], call["cwd"], call["tool"], call["input"]):
             # History is read backwards, so the first firing of a session is the one that stays.
             rows[call["host"], call["session"]] = _build_past_firing(call, lesson, version)
     with transaction(connection):

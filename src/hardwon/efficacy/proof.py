@@ -58,15 +58,20 @@ class PreventedShare:
 
 
 def compute_e_value(trials: Sequence[Trial]) -> float:
-    """Return the evidence that telling the lesson lowers the rate of failures; 1 is none."""
-    logs = [0.0] * len(_ALTERNATIVES)
+    """Return the evidence that telling the lesson lowers the rate of failures; 1 is none.
+
+    It is the mean, over the alternatives, of how much better each explains the arms than chance does.
+    """
+    alternative_logs = [0.0] * len(_ALTERNATIVES)
     for trial, times in Counter(trials).items():
         for number, (told_rate, silent_rate) in enumerate(_ALTERNATIVES):
             rate = told_rate if trial.is_live else silent_rate
-            overall = trial.live_probability * told_rate + (1 - trial.live_probability) * silent_rate
-            ratio = rate / overall if trial.has_failed else (1 - rate) / (1 - overall)
-            logs[number] += times * log(ratio)
-    return sum(exp(min(value, 700.0)) for value in logs) / len(logs)  # exp of more overflows
+            # The failure rate of a trial whose arm is not known.
+            overall_rate = trial.live_probability * told_rate + (1 - trial.live_probability) * silent_rate
+            ratio = rate / overall_rate if trial.has_failed else (1 - rate) / (1 - overall_rate)
+            alternative_logs[number] += times * log(ratio)
+    # The cap is there because `exp` of more than 709 overflows.
+    return sum(exp(min(alternative_log, 700.0)) for alternative_log in alternative_logs) / len(alternative_logs)
 
 
 def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
@@ -75,28 +80,35 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
     if not failures:
         return None
     live_count = sum(trial.is_live for trial in trials)
-    live_failures = sum(trial.is_live for trial in failures.elements())
+    live_failures = sum(trial.is_live and trial.has_failed for trial in trials)
     silent_count = len(trials) - live_count
     silent_failures = failures.total() - live_failures
     # A ratio is possible unless a mixture of all rates explains the firings 20 times better than it can.
     mixture = _compute_mixture_log(live_failures, live_count) + _compute_mixture_log(silent_failures, silent_count)
     possible = []
     for ratio in _RATIOS:
-        fits = [
+        best_fit = max(
             _compute_log(live_failures, live_count, ratio * base_rate)
             + _compute_log(silent_failures, silent_count, base_rate)
             for base_rate in _BASE_RATES
             if ratio * base_rate <= 1
-        ]
-        if mixture - max(fits) < log(_INTERVAL_THRESHOLD):
+        )
+        if mixture - best_fit < log(_INTERVAL_THRESHOLD):
             possible.append(ratio)
     arm_logs = _compute_arm_logs(failures)
     best = _RATIOS[arm_logs.index(max(arm_logs))]
-    lowest, highest = (possible[0], possible[-1]) if possible else (best, best)
-    low = round(100 * (1 - max(highest, best)))
+    # Two ways of computing may disagree, and the interval must contain the estimate.
+    lowest = min([best, *possible])
+    highest = max([best, *possible])
+    low = _to_prevented_percent(highest)
     if compute_e_value(trials) >= PROOF_THRESHOLD:
         low = max(low, 1)  # the test has excluded that it does nothing
-    return PreventedShare(round(100 * (1 - best)), low, round(100 * (1 - min(lowest, best))))
+    return PreventedShare(_to_prevented_percent(best), low, _to_prevented_percent(lowest))
+
+
+def _to_prevented_percent(ratio: float) -> int:
+    """Return how many of 100 repeats are prevented at a ratio of the failure rates; negative above 1."""
+    return round(100 * (1 - ratio))
 
 
 def compute_pooled_share(trials: Sequence[Trial]) -> PreventedShare | None:
@@ -115,7 +127,12 @@ def compute_pooled_share(trials: Sequence[Trial]) -> PreventedShare | None:
         ratio for ratio, arm_log in zip(_RATIOS, arm_logs, strict=True) if mixture - arm_log < log(_INTERVAL_THRESHOLD)
     ]
     best = _RATIOS[arm_logs.index(best_log)]
-    return PreventedShare(round(100 * (1 - best)), round(100 * (1 - possible[-1])), round(100 * (1 - possible[0])))
+    # `possible` is in rising order of the ratio, so of falling order of what is prevented.
+    return PreventedShare(
+        estimate=_to_prevented_percent(best),
+        low=_to_prevented_percent(possible[-1]),
+        high=_to_prevented_percent(possible[0]),
+    )
 
 
 def _compute_mixture_log(failures: int, count: int) -> float:
@@ -124,6 +141,7 @@ def _compute_mixture_log(failures: int, count: int) -> float:
 
 
 def _compute_log(failures: int, count: int, rate: float) -> float:
+    """Return the logarithm of the probability of these outcomes at a failure rate, kept off 0 and 1."""
     rate = min(max(rate, _MIN_RATE), _MAX_RATE)
     return failures * log(rate) + (count - failures) * log(1 - rate)
 
@@ -148,7 +166,7 @@ class FiringCounts:
 
     total: int
     by_verdict: Mapping[str, int]
-    changed_fine: int  # of those changed, how many worked
+    changed_fine: int  # of those with the verdict CHANGED, how many worked
 
     @property
     def judged(self) -> int:
@@ -285,20 +303,20 @@ def describe_grade(proof: LessonProof) -> str:
         false_alarms = proof.told_counts.false_alarms
         judged = proof.told_counts.judged
         return f"too many false alarms: {false_alarms} of {judged} calls it was told about ran fine"
-    if proof.is_measured and not proof.told_counts.judged + proof.silent_counts.judged:
-        return "being measured: no firing yet"
     if proof.is_measured:
+        if proof.told_counts.judged + proof.silent_counts.judged == 0:
+            return "being measured: no firing yet"
         interval = f"; so far it prevents {format_share(share)}" if share else ""
         return f"being measured: not proven yet{interval}"
     if proof.grade == COMPARED:
-        told_counts = proof.told_counts
-        earlier_counts = proof.before_counts
         return (
-            f"compared: {told_counts.failed} of {told_counts.judged} repeated and failed,"
-            f" {earlier_counts.failed} of {earlier_counts.judged} before"
+            f"compared: {proof.told_counts.failed} of {proof.told_counts.judged} repeated and failed,"
+            f" {proof.before_counts.failed} of {proof.before_counts.judged} before"
             " it was approved; biased, because models and work change too"
         )
-    return "counted: nobody measured whether it helps" if proof.told_counts.total else "not fired yet"
+    if proof.told_counts.total == 0:
+        return "not fired yet"
+    return "counted: nobody measured whether it helps"
 
 
 def format_share(share: PreventedShare) -> str:

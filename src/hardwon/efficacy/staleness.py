@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hardwon import projects
@@ -85,6 +84,7 @@ class StalenessChecker:
         return state
 
     def _hash(self, path: str, symbol: str) -> str:
+        """Return the present hash of a symbol's code, of EXISTS for a file; GONE if either is not there."""
         try:
             stat = os.stat(path)
         except OSError:
@@ -131,22 +131,29 @@ def find_anchors(text: str, root: str) -> list[CodeAnchor]:
 
     A file named without a symbol is only watched for its disappearance: some line of it changes every day.
     """
-    anchors: dict[tuple[str, str], CodeAnchor] = {}
+    anchors: list[CodeAnchor] = []
     # Each form of a symbol has its own group in the pattern, and the others are empty.
     symbols = ["".join(groups) for groups in _SYMBOL.findall(text)]
     for name in dict.fromkeys(_PATH.findall(text)):
         path = os.path.join(root, name)
         if not os.path.isfile(path):
             continue
-        hashes = {symbol: hash_symbol(path, symbol) for symbol in dict.fromkeys(symbols) if symbol != name}
-        defined = {symbol: code_hash for symbol, code_hash in hashes.items() if code_hash != GONE}
-        for symbol, code_hash in (defined or {"": EXISTS}).items():
-            anchors[path, symbol] = CodeAnchor(path, symbol, code_hash)
-    return list(anchors.values())[:_MAX_ANCHORS]
+        file_anchors = []
+        for symbol in dict.fromkeys(symbols):
+            if symbol == name:
+                continue  # a file name in backquotes looks like a symbol
+            code_hash = hash_symbol(path, symbol)
+            if code_hash != GONE:
+                file_anchors.append(CodeAnchor(path, symbol, code_hash))
+        anchors += file_anchors or [CodeAnchor(path, "", EXISTS)]
+    return anchors[:_MAX_ANCHORS]
 
 
 def hash_symbol(path: str, symbol: str) -> str:
-    """Return the hash of a symbol's code, or of nothing but the existence of a file; GONE if it is not there."""
+    """Return the hash of a symbol's code; GONE if the file or the symbol is not there.
+
+    EXISTS without a symbol, and for a file that is too large to parse.
+    """
     try:
         if not symbol or os.path.getsize(path) > _MAX_FILE_BYTES:
             return EXISTS if os.path.isfile(path) else GONE
@@ -154,10 +161,15 @@ def hash_symbol(path: str, symbol: str) -> str:
             source = file.read()
     except OSError:
         return GONE
-    normalized = _normalize_python(source, symbol) if path.endswith((".py", ".pyi")) else None
+    normalized = None
+    if path.endswith((".py", ".pyi")):
+        normalized = _normalize_python(source, symbol)
     if normalized is None:
-        normalized = _normalize_tokens(_tokenize(source, os.path.splitext(path)[1].lower()), symbol)
-    return hashlib.sha256(normalized.encode("utf-8", "replace")).hexdigest()[:16] if normalized else GONE
+        extension = os.path.splitext(path)[1].lower()
+        normalized = _normalize_tokens(_tokenize(source, extension), symbol)
+    if not normalized:
+        return GONE
+    return hashlib.sha256(normalized.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _normalize_python(source: str, symbol: str) -> str | None:
@@ -171,39 +183,38 @@ def _normalize_python(source: str, symbol: str) -> str | None:
         return ""
     for inner in ast.walk(node):
         body = getattr(inner, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and _is_text(body[0].value):
-            del body[0]
+        match body:
+            case [ast.Expr(value=ast.Constant(value=str())), *_]:  # a docstring, which says nothing to the machine
+                del body[0]
     return ast.dump(node, annotate_fields=False)
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
 def _find_definition(tree: ast.AST, names: list[str]) -> ast.AST | None:
-    """Return the function, class or assignment of a name; a method is found by its own name too."""
-    for node in _iter_definitions(tree):
-        if names[0] not in _list_defined_names(node):
+    """Return the function, class or assignment of a dotted name, outer ones first; None if there is none.
+
+    If the whole name is not found its last part is looked for, so that `client.send` finds the method `send`.
+    """
+    first_name, *inner_names = names
+    for node in ast.walk(tree):
+        if node is tree or first_name not in _list_defined_names(node):
             continue
-        definition = node if len(names) == 1 else _find_definition(node, names[1:])
+        definition = _find_definition(node, inner_names) if inner_names else node
         if definition is not None:
             return definition
-    return _find_definition(tree, names[-1:]) if len(names) > 1 and isinstance(tree, ast.Module) else None
-
-
-def _iter_definitions(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield definitions, outer ones first."""
-    for node in ast.walk(tree):
-        if node is not tree and isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
-        ):
-            yield node
+    if inner_names and isinstance(tree, ast.Module):
+        return _find_definition(tree, names[-1:])
+    return None
 
 
 def _list_defined_names(node: ast.AST) -> list[str]:
+    """Return the names that a function, class or assignment defines; none for other nodes."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
@@ -221,8 +232,9 @@ def _tokenize(source: str, extension: str) -> list[str]:
             continue
         if token in ("}", ")", "]") and tokens and tokens[-1] == ",":
             tokens.pop()  # a trailing comma is the formatter's choice, like quotes and semicolons
-        is_quoted = token[0] in "'\"" and len(token) > 1
-        tokens.append(f'"{token[1:-1]}"' if is_quoted else token)
+        if token[0] in "'\"" and len(token) > 1:
+            token = f'"{token[1:-1]}"'
+        tokens.append(token)
     return tokens
 
 
@@ -238,14 +250,18 @@ def _normalize_tokens(tokens: list[str], symbol: str) -> str:
 
 
 def _is_definition(tokens: list[str], index: int) -> bool:
+    """Return whether the name at `index` is defined there: by a keyword, a value or a method's body."""
     previous = tokens[index - 1] if index else ""
     following = tokens[index + 1] if index + 1 < len(tokens) else ""
-    if previous in _DEFINING_WORDS or (following in ("=", ":") and previous not in (".", "?")):
+    if previous in _DEFINING_WORDS:
         return True
+    if following in ("=", ":"):
+        return previous not in (".", "?")  # `object.name = …` and `condition ? name : …` define nothing
     if following != "(" or previous in (".", "new", "return", "=", "(", ","):
         return False
-    closing = _skip_brackets(tokens, index + 1)  # a method: `name(arguments) {`
-    return "{" in tokens[closing : closing + 4]
+    arguments_end = _skip_brackets(tokens, index + 1)
+    # A method: `name(arguments) {`, with a return type before the brace in some languages.
+    return "{" in tokens[arguments_end : arguments_end + 4]
 
 
 def _find_end(tokens: list[str], index: int) -> int:

@@ -92,9 +92,11 @@ def remove_record(home: str, lesson_id: str) -> None:
 
 
 def _rewrite_lesson(home: str, file: LessonsFile, previous: Lesson, record: dict[str, Any]) -> Lesson:
+    """Put a changed record in the place of the previous lesson, under the same rules as for a new one."""
     lesson = read_or_refuse(home, record, "edit")
     # An edit does not change who wrote the lesson, whatever the new record says.
-    extra = {key: value for key, value in lesson.extra.items() if key != "source"}
+    extra = dict(lesson.extra)
+    extra.pop("source", None)
     if "source" in previous.extra:
         extra["source"] = previous.extra["source"]
     # A low confidence that stays as it was is no new doubt: the lesson was approved with it.
@@ -122,14 +124,18 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
         for number, record in enumerate(imported_records, 1):
             try:
                 lesson = read_or_refuse(home, record, SOURCE_IMPORT)
-                slug = lesson.slug if _SLUG_PATTERN.fullmatch(lesson.slug) and lesson.slug not in used_slugs else ""
-                lesson = replace(lesson, slug=slug, extra={**lesson.extra, "source": SOURCE_IMPORT})
+                lesson = replace(lesson, extra={**lesson.extra, "source": SOURCE_IMPORT})
+                # A file from elsewhere may use any slug; a new one is made then, since nothing here refers to the old.
+                if lesson.slug in used_slugs or not _SLUG_PATTERN.fullmatch(lesson.slug):
+                    lesson = replace(lesson, slug="")
                 lesson = _complete_lesson(lesson, used_slugs)
                 _refuse_duplicate(lesson, catalog)
             except UserError as error:
                 name = str(record.get("slug") or record.get("id") or f"lesson {number}")
-                import_faults = record.get("importFaults")
-                refused[name] = "; ".join([error.message, *(import_faults if isinstance(import_faults, list) else [])])
+                reasons = [error.message]
+                if isinstance(record.get("importFaults"), list):
+                    reasons += record["importFaults"]
+                refused[name] = "; ".join(reasons)
                 continue
             lessons_file.put_lesson(file, lesson)
             _add_to_catalog(catalog, lesson)
@@ -190,8 +196,10 @@ def build_refusal(faults: Iterable[str]) -> UserError:
 
 def _fill_block_reason(record: dict[str, Any]) -> dict[str, Any]:
     """Use the solution as the reason of `delivery: block`; older `block` and `blockReason` fields stay unchanged."""
-    if record.get("delivery") == "block" and "block" not in record and not record.get("blockReason"):
-        return {**record, "blockReason": record.get("solution") or record.get("fix") or ""}
+    lacks_reason = "block" not in record and not record.get("blockReason")
+    if record.get("delivery") == "block" and lacks_reason:
+        solution = record.get("solution") or record.get("fix")  # its name in lessons-learned
+        return {**record, "blockReason": solution or ""}
     return record
 
 
@@ -219,7 +227,7 @@ def _add_to_catalog(catalog: _LessonCatalog, lesson: Lesson) -> None:
 
 
 def _refuse_duplicate(lesson: Lesson, catalog: _LessonCatalog) -> None:
-    """Raise UserError if the same or a similar lesson exists."""
+    """Raise UserError if the same or a similar lesson exists, also a rejected one with exactly the same content."""
     if slug := catalog.slugs_by_id.get(lesson.id):
         message = f"there is a lesson with the id {lesson.id}: {slug}"
         raise UserError(message, f"leave the id out, or: hardwon lessons show {slug}")
@@ -232,7 +240,7 @@ def _refuse_duplicate(lesson: Lesson, catalog: _LessonCatalog) -> None:
 
 
 def _complete_lesson(lesson: Lesson, used_slugs: Sequence[str]) -> Lesson:
-    """Fill in the id, slug, dates and hash that the file needs."""
+    """Fill in the id, slug, dates and hash that the file needs; UserError if the author's slug cannot be used."""
     if lesson.slug and (lesson.slug in used_slugs or not _SLUG_PATTERN.fullmatch(lesson.slug)):
         message = f"the slug {lesson.slug!r} is taken or is not small letters, digits and dashes"
         raise UserError(message, "leave it out, and one is made")

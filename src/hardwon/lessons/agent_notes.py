@@ -44,23 +44,22 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
     These are the person's own notes, and those at the project's root and in this folder. Without an agent, the notes of
     Claude Code and AGENTS.md.
     """
-    statements = _read_statements(os.path.expanduser(_USER_NOTES.get(agent, _USER_NOTES["claude-code"])))
-    for notes_folder in {find_git_root(folder), folder} if folder else ():
+    user_notes = _USER_NOTES.get(agent, _USER_NOTES["claude-code"])
+    statements = _read_statements(os.path.expanduser(user_notes))
+    if not folder:
+        return frozenset(statements)
+    for notes_folder in {find_git_root(folder), folder}:
+        agents_file = os.path.join(notes_folder, _AGENTS_FILE)
         file_names = _PROJECT_NOTES.get(agent, (*_CLAUDE_FILES, _AGENTS_FILE))
-        if agent == "opencode" and not os.path.exists(os.path.join(notes_folder, _AGENTS_FILE)):
-            file_names = _CLAUDE_FILES[:1]
-        folder_statements = {
-            statement
-            for file_name in file_names
-            for statement in _read_statements(os.path.join(notes_folder, file_name))
-        }
-        if agent == "claude-code":  # our block in AGENTS.md counts only if Claude Code reads that file
-            folder_statements.update(
-                _read_statements(
-                    os.path.join(notes_folder, _AGENTS_FILE),
-                    include_block=any(map(_is_agents_import, folder_statements)),
-                )
-            )
+        if agent == "opencode" and not os.path.exists(agents_file):
+            file_names = ("CLAUDE.md",)  # opencode reads it where there is no AGENTS.md
+        folder_statements: set[str] = set()
+        for file_name in file_names:
+            folder_statements |= _read_statements(os.path.join(notes_folder, file_name))
+        if agent == "claude-code":
+            # The person's own words in AGENTS.md count in any case, our block only if Claude Code reads that file.
+            imports_agents_file = any(map(_is_agents_import, folder_statements))
+            folder_statements |= _read_statements(agents_file, include_block=imports_agents_file)
         statements |= folder_statements
     return frozenset(statements)
 
@@ -71,12 +70,16 @@ def _is_agents_import(line: str) -> bool:
 
 
 def _read_statements(path: str, *, include_block: bool = True) -> set[str]:
+    """Return the statements in a file of notes, with or without our block; none if the file cannot be read."""
     try:
-        if os.path.isfile(path):  # reading a named pipe would block
-            with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
-                text = file.read(_MAX_NOTES_CHARS)
-            head, marker, rest = ("", "", "") if include_block else text.partition(_BEGIN_PREFIX)
-            return extract_statements(head + rest.partition(_END_MARKER)[2] if marker else text)
+        if not os.path.isfile(path):  # reading a named pipe would block
+            return set()
+        with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
+            text = file.read(_MAX_NOTES_CHARS)
     except (OSError, ValueError):
-        pass
-    return set()
+        return set()
+    if not include_block:
+        before_block, _, rest = text.partition(_BEGIN_PREFIX)
+        _, _, after_block = rest.partition(_END_MARKER)
+        text = before_block + after_block
+    return extract_statements(text)

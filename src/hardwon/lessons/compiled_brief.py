@@ -26,31 +26,34 @@ def get_brief_path(home: str, project: str) -> str:
 
 
 def read(home: str, project: str) -> list[BriefLine]:
-    """Return the last compiled lines; none if there are none or another version wrote them."""
-    text = _read_text(get_brief_path(home, project)) if project else ""
-    header, *rows = text.split("\n")
+    """Return the last compiled lines without damaged rows; none if there are none or another version wrote them."""
+    if not project:
+        return []
+    header, *rows = _read_text(get_brief_path(home, project)).split("\n")
     if header != _HEADER:
         return []
     lines = []
     for row in rows:
         fields = row.split("\t")
-        if len(fields) == _FIELD_COUNT:
+        if len(fields) == _FIELD_COUNT and fields[-1].isdigit():
             section, line_text, statement, heading_rank = fields
-            if heading_rank.isdigit():
-                lines.append(BriefLine(section, line_text, statement, int(heading_rank)))
+            lines.append(BriefLine(section, line_text, statement, int(heading_rank)))
     return lines
 
 
 def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:
-    """Write the lines if they changed."""
+    """Write the lines if they changed; a project that never had any gets no file."""
+    if not project:
+        return
     rows = [f"{line.section}\t{line.text}\t{line.statement}\t{line.heading_rank}\n" for line in lines]
     text = f"{_HEADER}\n{''.join(rows)}"
     path = get_brief_path(home, project)
-    if project and text != _read_text(path) and (lines or os.path.exists(path)):
+    if text != _read_text(path) and (lines or os.path.exists(path)):
         paths.write_private(path, text.encode("utf-8", "replace"))
 
 
 def _read_text(path: str) -> str:
+    """Return the content of a brief's file; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.open_plain_file) as file:
             return file.read()

@@ -9,6 +9,7 @@ import os
 
 from hardwon import claims, paths
 from hardwon.text.brief_layout import SECTION_SEPARATOR
+from hardwon.text.characters import shorten_text
 from hardwon.types import Delivery, HookReply, replace
 
 TYPE_CHECKING = False
@@ -79,14 +80,17 @@ class SessionClaims:
         self._folder = claims.get_claim_folder(home, event.session)
 
     def take(self, name: str) -> bool:
-        """Claim something once per session; the same event may claim again, in case its worker died meanwhile."""
+        """Claim something once per session; False if another event has claimed it.
+
+        The same event may claim again, in case its worker died meanwhile.
+        """
         return claims.take(self._get_path(name), self._event.id, self._event.at) is None
 
     def is_taken(self, name: str) -> bool:
         return os.path.exists(self._get_path(name))
 
     def take_lesson(self, entry: ManifestEntry) -> bool:
-        """Claim a lesson for this event.
+        """Claim a lesson for this event; False if the session was told it already.
 
         A held call is held again whenever a hook asks about it, and so are calls made in parallel with it: the model
         cannot have read the reason yet.
@@ -98,11 +102,11 @@ class SessionClaims:
         claimed_at = claims.take(path, token, self._event.at)
         if claimed_at is None:
             return True
-        # The call with the earlier timestamp may arrive second.
-        if abs(self._event.at - claimed_at) >= PARALLEL_CALL_SECONDS:
-            return False
-        claims.join(path, token)
-        return True
+        # The absolute distance, because the call with the earlier timestamp may arrive second.
+        is_parallel_call = abs(self._event.at - claimed_at) < PARALLEL_CALL_SECONDS
+        if is_parallel_call:
+            claims.join(path, token)
+        return is_parallel_call
 
     def is_silent(self, entry: ManifestEntry, secret: str) -> bool:
         """Return whether a measured lesson is not told in this session.
@@ -119,8 +123,9 @@ class SessionClaims:
 
     def take_first_session(self) -> bool:
         """Claim the first session of this home; return False for all later ones."""
-        from hardwon.lessons.compiled_brief import BRIEFS_FOLDER
+        from hardwon.lessons.compiled_brief import BRIEFS_FOLDER  # tool calls do not need it
 
+        # Beside the briefs and not in the session's folder, which is released and pruned.
         path = os.path.join(self._home, BRIEFS_FOLDER, _FIRST_SESSION_CLAIM)
         return claims.take(path, self._event.id, self._event.at) is None
 
@@ -152,15 +157,18 @@ def draw_fraction(secret: str, session: str, lesson_id: str) -> float:
 
     message = f"{session}\0{lesson_id}".encode("utf-8", "surrogatepass")
     code = digest(bytes.fromhex(secret), message, "sha256")
-    return int.from_bytes(code[:_FRACTION_BYTES], "big") / float(1 << 8 * _FRACTION_BYTES)
+    number_count = 1 << 8 * _FRACTION_BYTES
+    return int.from_bytes(code[:_FRACTION_BYTES], "big") / number_count
 
 
 def mark_stale(entry: ManifestEntry, sources: HookSources | None) -> ManifestEntry | None:
     """Return a lesson with a remark if the code it names has changed since; None if that code is gone."""
-    state = sources.check_code(entry.id) if sources else "fresh"
-    if state == "changed":
+    code_state = sources.check_code(entry.id) if sources else "fresh"  # without sources, as in a preview, unknown
+    if code_state == "gone":
+        return None
+    if code_state == "changed":
         return replace(entry, text=f"{entry.text}\n({CHANGED_CODE_NOTE})")
-    return None if state == "gone" else entry
+    return entry
 
 
 def select_lessons(
@@ -183,10 +191,11 @@ def select_lessons(
         if len(chosen) >= limit:
             break
         text = _format_short_lesson(entry) if is_short else format_full_lesson(entry)
-        if count_bytes(text) > remaining_bytes and (chosen or not keep_first_full):
+        may_exceed = keep_first_full and not chosen
+        if count_bytes(text) > remaining_bytes and not may_exceed:
             text = _format_short_lesson(entry)
             if count_bytes(text) > remaining_bytes:
-                continue
+                continue  # a later lesson may be shorter
         if session_claims is None or session_claims.take_lesson(entry):
             chosen.append((entry, text))
             remaining_bytes -= count_bytes(text) + count_bytes(SECTION_SEPARATOR)
@@ -199,8 +208,8 @@ def count_bytes(text: str) -> int:
 
 
 def format_full_lesson(entry: ManifestEntry) -> str:
-    """Format a lesson for the agent, with its slug so that a person can look it up; a held one ends with its fix."""
-    if entry.delivery == "hold":
+    """Format a lesson for the agent, with its slug so that a person can look it up."""
+    if entry.delivery == "hold":  # its slug goes into the first line, because a held call's reply ends with the fix
         heading, newline, rest = entry.text.partition("\n")
         return f"{heading} (lesson {entry.slug}){newline}{rest}"
     return f"{entry.text}\n(lesson {entry.slug})"
@@ -211,10 +220,18 @@ def _format_short_lesson(entry: ManifestEntry) -> str:
 
 
 def merge_replies(first: HookReply, second: HookReply) -> HookReply:
-    """Merge two replies to one event; the first must not deny."""
-    context = "\n".join(filter(None, (first.context, second.context)))
-    notice = "\n".join(filter(None, (first.notice, second.notice)))
-    return HookReply(second.deny, context, notice, (*first.deliveries, *second.deliveries))
+    """Merge two replies to one event. The first must not deny: its reason would be lost."""
+    return HookReply(
+        deny=second.deny,
+        context=join_lines(first.context, second.context),
+        notice=join_lines(first.notice, second.notice),
+        deliveries=(*first.deliveries, *second.deliveries),
+    )
+
+
+def join_lines(*texts: str) -> str:
+    """Join the texts that are not empty, each on a line of its own."""
+    return "\n".join([text for text in texts if text])
 
 
 def build_reply(
@@ -226,6 +243,7 @@ def build_reply(
     context: str = "",
     silent_firings: tuple[Delivery, ...] = (),
 ) -> HookReply:
+    """Build the reply that delivers the chosen lessons, with a line for the person about the first of them."""
     deliveries = [*(build_firing(event, entry) for entry, _ in chosen), *silent_firings]
     notice = ""
     if chosen and index.settings["showDeliveries"]:
@@ -239,20 +257,25 @@ def _describe_delivery(event: Event, entry: ManifestEntry) -> str:
     """Return the line for the person; a hold names the call and its fix, since agents show neither."""
     if entry.delivery != "hold":
         return f"{_MODE_VERBS[entry.delivery]}: {entry.summary}"
-    call = " ".join((event.command or event.path or event.tool).split())
-    if len(call) > _MAX_NOTICE_CALL_CHARS:
-        call = call[: _MAX_NOTICE_CALL_CHARS - 1] + "…"
-    fix = entry.text.partition(FIX_MARK)[2].strip().partition("\n")[0]
-    return f"held once: {call} → {fix or entry.summary}"
+    call_text = " ".join((event.command or event.path or event.tool).split())
+    _, _, fix_text = entry.text.partition(FIX_MARK)
+    first_fix_line = fix_text.strip().partition("\n")[0]
+    return f"held once: {shorten_text(call_text, _MAX_NOTICE_CALL_CHARS)} → {first_fix_line or entry.summary}"
 
 
 def build_firing(event: Event, entry: ManifestEntry, *, is_silent: bool = False) -> Delivery:
-    """Return the record of a firing: told as always, or in one of the arms of a measured lesson."""
-    arm = "told"
-    if entry.silent_share >= 1:
+    """Return the record of a firing: told as always, or in one of the arms of a measured lesson.
+
+    `types.Delivery` says what the arms mean.
+    """
+    if not entry.silent_share:
+        arm = "told"
+    elif entry.silent_share >= 1:
         arm = "shadow"
-    elif entry.silent_share:
-        arm = "silent" if is_silent else "live"
+    elif is_silent:
+        arm = "silent"
+    else:
+        arm = "live"
     delivery = build_delivery(event, entry.id, entry.slug, entry.summary, entry.delivery)
     return replace(delivery, version=entry.version, arm=arm, probability=1 - entry.silent_share)
 

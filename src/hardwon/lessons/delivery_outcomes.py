@@ -27,27 +27,32 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
     A call with the same aim is preferred to an earlier one, because agents often look around after a denial.
     """
     session_number = delivery["number"]
-    if not session_number:
+    if not session_number:  # the session was never recorded, or is deleted
         return DeliveryOutcome(None, None)
-    is_denial = delivery["delivery"] in ("hold", "block")
-    denied_call = views.find_denied_call(connection, session_number, delivery) if is_denial else None
     later_calls = views.list_calls_after(connection, session_number, delivery, limit=_MAX_CALLS_AHEAD)
+    next_call = later_calls[0] if later_calls else None
+    denied_call = None
+    if delivery["delivery"] in ("hold", "block"):
+        denied_call = views.find_denied_call(connection, session_number, delivery)
     if denied_call is None:
-        return DeliveryOutcome(None, later_calls[0] if later_calls else None)
+        return DeliveryOutcome(None, next_call)
     same_aim_calls = (call for call in later_calls if has_same_aim(denied_call["input"], call["input"]))
-    return DeliveryOutcome(denied_call, next(same_aim_calls, later_calls[0] if later_calls else None))
+    return DeliveryOutcome(denied_call, next(same_aim_calls, next_call))
 
 
 def has_same_aim(denied_call_input: str, later_call_input: str) -> bool:
     """Return whether two calls, given by their stored inputs, run a common program or concern the same file."""
     denied_input = _parse_input(denied_call_input)
     later_input = _parse_input(later_call_input)
-    if command := get_text(denied_input, "command"):
-        programs = {part.program for part in list_working_commands(command)}
-        return not programs.isdisjoint(part.program for part in list_working_commands(get_text(later_input, "command")))
-    return bool(get_tool_path(denied_input)) and get_tool_path(denied_input) == get_tool_path(later_input)
+    if denied_command := get_text(denied_input, "command"):
+        denied_programs = {part.program for part in list_working_commands(denied_command)}
+        later_programs = {part.program for part in list_working_commands(get_text(later_input, "command"))}
+        return not denied_programs.isdisjoint(later_programs)
+    denied_path = get_tool_path(denied_input)
+    return bool(denied_path) and denied_path == get_tool_path(later_input)
 
 
 def _parse_input(stored_input: str) -> dict[str, Any]:
+    """Return a call's stored input; empty if it was too long and stored cut, so that it is no JSON."""
     parsed = parse_json_or_text(stored_input)
     return parsed if isinstance(parsed, dict) else {}

@@ -30,6 +30,7 @@ from hardwon.store import db
 from hardwon.store.efficacy import count_by_lesson
 from hardwon.store.transcripts import ScannedCall, iter_ended_calls
 from hardwon.text import similarity
+from hardwon.text.characters import shorten_text
 from hardwon.types import SHELL_TOOL, STATUSES, Lesson
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
 
 def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
+    """Yield the lines of `hardwon doctor` about the lessons of a build that has just been made."""
     fix = "hardwon lessons check" if build_result.faults else ""
     yield Check("lessons", not build_result.faults, f"{build_result.lesson_count} in force", fix)
     for fault in build_result.faults[:MAX_SHOWN]:
@@ -80,7 +82,7 @@ def _check_advice(home: str) -> Iterator[Check]:
     lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
     if not lessons:
         return
-    facts = LessonFacts({}, {}, {})
+    facts = LessonFacts({}, {}, {})  # without history there is still advice on wording and paths
     try:
         if os.path.exists(os.path.join(home, paths.DATABASE)):  # a check must not create a database
             facts = _gather_facts(home, index, search)
@@ -107,13 +109,15 @@ def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> Les
         return projects.find_git_root(folder), projects.list_equivalent_folders(folder)
 
     with closing(db.connect(home)) as connection:
-        tools = {tool for number in range(len(index)) for tool in index.read_entry(number).tools}
+        tools: set[str] = set()
+        for entry in index.read_all_entries():
+            tools.update(entry.tools)
         deadline = process_time() + _MAX_REPLAY_SECONDS
-        calls = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
-        chances, replays = replay_calls(
-            islice(calls, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
+        calls_in_time = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
+        eligible_counts, replays = replay_calls(
+            islice(calls_in_time, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
         )
-        return LessonFacts(count_by_lesson(connection), chances, replays)
+        return LessonFacts(count_by_lesson(connection), eligible_counts, replays)
 
 
 def _may_exist(path: str) -> bool:
@@ -129,11 +133,11 @@ def _may_exist(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LessonFacts:
-    """Delivery counts and times, eligible calls and replays of lessons, by lesson id."""
+    """What the database knows about lessons, by lesson id."""
 
-    delivery_totals: Mapping[str, tuple[int, float]]
-    eligible_calls: Mapping[str, int]
-    replays: Mapping[str, Replay]
+    delivery_totals: Mapping[str, tuple[int, float]]  # how many deliveries, and the time of the last
+    eligible_calls: Mapping[str, int]  # recorded calls of the lesson's tools in its project
+    replays: Mapping[str, Replay]  # for lessons that would have fired on recorded calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +180,10 @@ def replay_calls(
                 eligible_count += count
         return eligible_count
 
-    entries = [index.read_entry(number) for number in range(len(index))]
-    # Lessons that are told when a session starts fire on no call.
     eligible_counts = {
-        entry.id: count_eligible_calls(entry.tools, entry.project) for entry in entries if entry.delivery != "start"
+        entry.id: count_eligible_calls(entry.tools, entry.project)
+        for entry in index.read_all_entries()
+        if entry.delivery != "start"  # told when a session starts, so it fires on no call
     }
     replays = {lesson_id: _summarize_replay(fired_calls) for lesson_id, fired_calls in calls_by_lesson.items()}
     return eligible_counts, replays
@@ -225,6 +229,7 @@ def _find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: Patte
 
 
 def _describe_missing_pattern(lesson: Lesson) -> str:
+    """Say that a lesson fires on every call of an everyday tool; empty if it has a pattern, or a rarer tool."""
     if lesson.commands or lesson.contents or lesson.paths or lesson.path_regexes:
         return ""
     tool = next((tool for tool in find_lesson_tools(lesson) if tool in _EVERYDAY_TOOLS), "")
@@ -232,6 +237,7 @@ def _describe_missing_pattern(lesson: Lesson) -> str:
 
 
 def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
+    """Say on how many recorded calls a lesson would have fired; empty if these are few, or mostly failed."""
     eligible_count = facts.eligible_calls[lesson.id]
     replay = facts.replays.get(lesson.id, _EMPTY_REPLAY)
     # Firing often is fine as long as at least half of these calls did not succeed.
@@ -239,8 +245,7 @@ def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
         return ""
     sample = ""
     if replay.samples:
-        command = replay.samples[0].command
-        command = command if len(command) <= _MAX_SAMPLE_CHARS else f"{command[: _MAX_SAMPLE_CHARS - 1]}…"
+        command = shorten_text(replay.samples[0].command, _MAX_SAMPLE_CHARS)
         sample = f", such as {command!r}"
     return (
         f"would have fired on {replay.fires} of {eligible_count} recorded calls; {replay.fine} of them went "
@@ -249,9 +254,11 @@ def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
 
 
 def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
+    """Name an everyday command that a lesson fires on; empty if it fires on none."""
     for command in _EVERYDAY_COMMANDS:
         fires = any(search(pattern, command) for pattern in lesson.commands)
-        if fires and not any(search(pattern, command) for pattern in lesson.unless):
+        is_called_off = any(search(pattern, command) for pattern in lesson.unless)
+        if fires and not is_called_off:
             return f"fires on a plain {command!r}"
     return ""
 
@@ -266,16 +273,15 @@ def _find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float
         if has_fired or eligible_count < MIN_CALLS or age_seconds < _MIN_AGE_SECONDS:
             continue
         finding = f"{lesson.slug} was never delivered, and fires on none of {eligible_count} recorded calls"
-        yield Advice(
-            "never fires", lesson, finding, f"{_format_edit_command(lesson)}, or: {_format_retire_command(lesson)}"
-        )
+        fix = f"{_format_edit_command(lesson)}, or: {_format_retire_command(lesson)}"
+        yield Advice("never fires", lesson, finding, fix)
 
 
 def _parse_creation_time(lesson: Lesson, now: float) -> float:
+    """Return when a lesson was created; now if its date is unreadable, so that it counts as new."""
     try:
         return datetime.fromisoformat(lesson.created_at).timestamp()
     except (ValueError, OverflowError, OSError):
-        # A lesson with an unreadable date counts as new.
         return now
 
 
@@ -309,9 +315,12 @@ def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
         if isinstance(path, str) and path.startswith(("/", "~/")) and not item.get("quote"):
             yield path
     for glob in lesson.paths:
-        parts = glob.rstrip(" ").split("/")
-        fixed_prefix = "/".join(takewhile(lambda part: not set(part) & set("*?[\\"), parts))
-        if glob.startswith(("/", "~/")) and fixed_prefix not in ("", "~"):
+        if not glob.startswith(("/", "~/")):
+            continue  # it applies in every project
+        # Of `/srv/app/**/*.py` only `/srv/app` must exist: the rest names no single file.
+        fixed_parts = takewhile(lambda part: not set(part) & set("*?[\\"), glob.rstrip(" ").split("/"))
+        fixed_prefix = "/".join(fixed_parts)
+        if fixed_prefix not in ("", "~"):
             yield fixed_prefix
 
 

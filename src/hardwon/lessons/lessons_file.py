@@ -25,10 +25,10 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LessonsFile:
-    """A parsed lessons file: document, lessons, faults, and the ids of unreadable records."""
+    """A parsed lessons file. Lessons with faults are left out of `lessons` and stay in the document."""
 
     path: str
-    document: dict[str, Any]
+    document: dict[str, Any]  # as it is written back, with keys that hardwon does not know
     lessons: tuple[Lesson, ...]
     faults: tuple[str, ...]
     unreadable_ids: tuple[str, ...]
@@ -76,6 +76,7 @@ def parse_content(path: str, content: bytes) -> LessonsFile:
 
 
 def _build_lessons_file(path: str, document: dict[str, Any]) -> LessonsFile:
+    """Parse a document's records; one that is invalid, or has the id or slug of an earlier one, becomes a fault."""
     lessons: list[Lesson] = []
     faults: list[str] = []
     unreadable_ids: list[str] = []
@@ -87,20 +88,24 @@ def _build_lessons_file(path: str, document: dict[str, Any]) -> LessonsFile:
             faults.extend(f"{path}: lesson {number}: {fault}" for fault in error.faults)
             unreadable_ids.append(str(get_record_id(record) or ""))
             continue
-        is_usable = True
+        naming_faults = []
         for name, value in (("id", lesson.id), ("slug", lesson.slug)):
             first_number = first_numbers.setdefault((name, value), number)
             if not value:
-                faults.append(f"{path}: lesson {number} has no {name}")
+                naming_faults.append(f"{path}: lesson {number} has no {name}")
             elif first_number != number:
-                faults.append(f"{path}: lesson {number} has the {name} of lesson {first_number}: {value}")
-            is_usable = is_usable and bool(value) and first_number == number
-        if is_usable:
+                naming_faults.append(f"{path}: lesson {number} has the {name} of lesson {first_number}: {value}")
+        faults += naming_faults
+        if not naming_faults:
             lessons.append(lesson)
     return LessonsFile(path, document, tuple(lessons), tuple(faults), tuple(unreadable_ids))
 
 
 def _parse_document(path: str, text: str) -> dict[str, Any]:
+    """Return the document `{"version": …, "lessons": […]}` of a file, which may also be a list or a single lesson.
+
+    UserError, with the place in the file if possible, for anything else.
+    """
     if not text.strip():
         raise UserError(f"{path} is empty", f"put its content back, or start over: rm {path}")
     try:
@@ -148,8 +153,7 @@ def put_lesson(file: LessonsFile, lesson: Lesson) -> None:
     """
     authored_texts = list_authored_texts(lesson)
     is_unchanged = any(other.id == lesson.id and list_authored_texts(other) == authored_texts for other in file.lessons)
-    faults = [] if is_unchanged else find_secret_faults(lesson)
-    if faults:
+    if not is_unchanged and (faults := find_secret_faults(lesson)):
         raise UserError(f"the lesson is refused: {faults[0]}", "remove it and try again")
     lesson = clean_evidence(lesson)
     records = file.document["lessons"]
@@ -161,6 +165,7 @@ def put_lesson(file: LessonsFile, lesson: Lesson) -> None:
 
 
 def get_record_id(record: object) -> object:
+    """Return the id as it stands in a record, which people may have written wrong; None if there is none."""
     return record.get("id") if isinstance(record, dict) else None
 
 
@@ -180,7 +185,9 @@ def get_trusted_path(subject: str) -> str:
 
 def get_trusted_project(subject: str) -> str:
     """Return the project whose lessons are trusted under this name."""
-    return os.path.dirname(subject)[: -len(os.sep + PROJECT_LESSONS_FOLDER)] if is_single_lesson(subject) else subject
+    if not is_single_lesson(subject):
+        return subject
+    return os.path.dirname(subject).removesuffix(os.sep + PROJECT_LESSONS_FOLDER)
 
 
 def list_trust_subjects(project: str) -> list[str]:

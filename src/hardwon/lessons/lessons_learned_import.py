@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from hardwon.lessons.delivery import FIX_MARK
 from hardwon.lessons.patterns import find_pattern_fault
 from hardwon.lessons.record import PATTERN_FIELDS, describe_value, parse_pattern
 from hardwon.types import DELIVERY_MODES, STATUSES
@@ -56,6 +57,7 @@ def convert_lessons(document: object) -> list[dict[str, Any]]:
 
 
 def _convert_record(entry: object, label: str) -> dict[str, Any]:
+    """Convert one lesson; what keeps it from being in force as it was is listed under `importFaults`."""
     if not isinstance(entry, dict):
         return {"importFaults": [f"{label} is {describe_value(entry)}; expected an object"]}
     if entry.get("delivery") in DELIVERY_MODES:
@@ -65,6 +67,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
     fields = entry | {name: value for name, value in nested_triggers.items() if value}
     fields = {name: value for name, value in fields.items() if value not in (None, "", [])}
     record = {_NEW_NAMES[name]: value for name, value in fields.items() if name in _NEW_NAMES}
+    # A field under its present name wins over the old one.
     record |= {name: value for name, value in fields.items() if name not in (*_NEW_NAMES, *_CONVERTED_KEYS)}
     if not isinstance(triggers, dict | None):
         record["triggers"] = triggers
@@ -110,25 +113,23 @@ def _convert_patterns(record: dict[str, Any]) -> list[str]:
     In what people write, JavaScript's flags and syntax are those of `re`; `(?<name>…)` and the like are refused.
     """
     globs = record.get("pathPatterns")
-    if isinstance(globs, list) and (path_regexes := [glob for glob in globs if _is_path_regex(glob)]):
+    if isinstance(globs, list) and any(map(_is_path_regex, globs)):
         record["pathPatterns"] = [glob for glob in globs if not _is_path_regex(glob)]
-        record["pathRegexes"] = [
-            *record.get("pathRegexes", []),
-            *({"source": source, "flags": "i"} for source in path_regexes),
-        ]
+        path_regexes = [{"source": glob, "flags": "i"} for glob in globs if _is_path_regex(glob)]
+        record["pathRegexes"] = [*record.get("pathRegexes", []), *path_regexes]
     doubts = []
     for key in PATTERN_FIELDS:
         values = record.get(key)
-        usable = []
-        for value in values if isinstance(values, list) else ():
+        if not isinstance(values, list):
+            continue  # missing; or of a wrong type, and then adding the lesson is refused
+        usable_values = []
+        for value in values:
             pattern = parse_pattern(value)
-            fault = find_pattern_fault(pattern.source, pattern.flags) if pattern else None
-            if pattern and fault:
+            if pattern and (fault := find_pattern_fault(pattern.source, pattern.flags)):
                 doubts.append(f"{key} {pattern.source[:200]!r} is left out: {fault}")
             else:
-                usable.append(value)
-        if isinstance(values, list):
-            record[key] = usable
+                usable_values.append(value)
+        record[key] = usable_values
     return doubts
 
 
@@ -145,8 +146,9 @@ def _set_delivery(record: dict[str, Any], fields: dict[str, Any]) -> list[str]:
         delivery = "block"
     record["delivery"] = delivery
     if delivery == "block":
-        texts = [record.get(key, "") for key in ("summary", "problem", "solution")]
-        record.setdefault("blockReason", record.get("injection") or "## Lesson: {}\n{}\n**Fix**: {}".format(*texts))
+        summary, problem, solution = (record.get(key, "") for key in ("summary", "problem", "solution"))
+        full_text = f"## Lesson: {summary}\n{problem}\n{FIX_MARK} {solution}"
+        record.setdefault("blockReason", record.get("injection") or full_text)
     if delivery == "note":
         record.setdefault("commandMatchTarget", "full")  # lessons-learned also tries hints on quoted text
     if delivery != "block" and "blockReason" in record:

@@ -33,11 +33,16 @@ def get_effective_status(lesson: Lesson, waiting_changes: Mapping[str, WaitingCh
     """Return the effective status, which may differ from the one in the record."""
     if lesson.id in waiting_changes:
         return WAITING
-    return NEEDS_REVIEW if lesson.status == "active" and lesson.needs_review else lesson.status
+    if lesson.status == "active" and lesson.needs_review:
+        return NEEDS_REVIEW
+    return lesson.status
 
 
 def has_tag_and_tool(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
-    return (tag is None or tag in lesson.tags) and (tool is None or tool in find_lesson_tools(lesson))
+    """Return whether a lesson has the tag and concerns the tool; None for either means any."""
+    if tag is not None and tag not in lesson.tags:
+        return False
+    return tool is None or tool in find_lesson_tools(lesson)
 
 
 def find_lesson(home: str, name: str) -> Lesson:
@@ -62,8 +67,9 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
     search = PatternCache().search
     matches: list[Match] = []
     mismatches: SlugReasons = []
-    for entry in map(index.read_entry, range(len(index))):
-        match = match_entry(entry, call, search) if entry.delivery != "start" else None
+    for entry in index.read_all_entries():
+        is_told_at_start = entry.delivery == "start"  # whatever its triggers say, no call fires it
+        match = None if is_told_at_start else match_entry(entry, call, search)
         if match:
             matches.append(match)
         else:

@@ -50,7 +50,7 @@ class BuildResult:
     """The number of lessons in force, the omitted slugs with reasons, faults in the sources, and unapproved changes."""
 
     lesson_count: int
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]  # slug and reason
     faults: tuple[str, ...]
     waiting_changes: tuple[WaitingChange, ...] = ()
 
@@ -61,24 +61,21 @@ def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[st
     With an index these are the files it was built from; if trusted.json names other files now, trusted.json itself has
     changed.
     """
-    # Not a copy of another home.
-    is_of_home = index is not None and index.source_stats[0][0] == os.path.join(home, paths.LESSONS)
-    if index is not None and is_of_home:
+    lessons_path = lessons_file.get_lessons_path(home)
+    # The index of a home that was copied names the files of the home it came from.
+    if index is not None and index.source_stats[0][0] == lessons_path:
         source_paths = [source[0] for source in index.source_stats]
     else:
-        source_paths = [
-            lessons_file.get_lessons_path(home),
-            settings.get_config_path(home),
-            lessons_file.get_trust_path(home),
-            *(lessons_file.get_trusted_path(subject) for subject in _read_trusted_hashes(home)[0]),
-        ]
+        trusted_hashes, _ = _read_trusted_hashes(home)
+        source_paths = [lessons_path, settings.get_config_path(home), lessons_file.get_trust_path(home)]
+        source_paths += map(lessons_file.get_trusted_path, trusted_hashes)
     stats = []
     for path in source_paths:
         try:
             stat = os.stat(path)
             stats.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
         except OSError:
-            stats.append((path, 0, 0, 0))
+            stats.append((path, 0, 0, 0))  # it may appear later, and that is a change
     return stats
 
 
@@ -89,7 +86,7 @@ def open_current_index(home: str, now: float) -> ManifestIndex:
         if index.source_stats == stat_sources(home, index):
             return index
     except (FileNotFoundError, ValueError):
-        pass
+        pass  # missing, invalid or of another version: built below
     build(home, now)
     return open_index(home)
 
@@ -178,6 +175,7 @@ def _find_untrusted_files(trusted_hashes: Mapping[str, str]) -> list[str]:
 
 
 def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
+    """Return what is trusted; if trusted.json is broken nothing is, and the second list has the fault."""
     try:
         return lessons_file.read_trusted_hashes(home), []
     except UserError as error:
@@ -203,6 +201,7 @@ def choose_active_lessons(
 
 
 def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
+    """Return why a lesson is not in force; empty if it is."""
     if lesson.status != "active":
         return lesson.status
     if lesson.needs_review:
@@ -225,17 +224,19 @@ def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState]
 
 
 def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
-    home = os.path.expanduser("~")
-    ignore_case = _is_case_ignored()
-    globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
+    user_home = os.path.expanduser("~")
+    globs = [compile_glob(glob, ignore_case=_is_case_ignored(), user_home=user_home) for glob in lesson.paths]
+    delivery = lesson.delivery
+    if state.stepped_down_to == "note" and delivery == "hold":  # after false alarms, until its author changes it
+        delivery = "note"
     return ManifestEntry(
-        number=0,
+        number=0,  # given once all entries are sorted
         id=lesson.id,
         slug=lesson.slug,
         summary=lesson.summary,
         text=lesson.injection or _format_lesson(lesson),
         reason=lesson.block_reason,
-        delivery="note" if state.stepped_down_to == "note" and lesson.delivery == "hold" else lesson.delivery,
+        delivery=delivery,
         priority=lesson.priority,
         tools=find_lesson_tools(lesson),
         commands=lesson.commands,
@@ -267,13 +268,17 @@ def _is_case_ignored() -> bool:
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
     """Return the tools of a lesson: those it names, or else those its patterns apply to."""
     if lesson.tools:
-        # Renamed in newer versions of Claude Code.
-        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
+        # Newer versions of Claude Code call the tool Agent; events have its old name.
+        tool_names = ["Task" if tool == "Agent" else tool for tool in lesson.tools]
         return tuple(dict.fromkeys(tool_names))
-    tools: tuple[str, ...] = (SHELL_TOOL,) if lesson.commands else ()
-    if lesson.contents:
-        return tools + EDIT_TOOLS
-    return tools + FILE_TOOLS if lesson.paths or lesson.path_regexes else tools
+    tools: tuple[str, ...] = ()
+    if lesson.commands:
+        tools += (SHELL_TOOL,)
+    if lesson.contents:  # reading a file brings no new content to match
+        tools += EDIT_TOOLS
+    elif lesson.paths or lesson.path_regexes:
+        tools += FILE_TOOLS
+    return tools
 
 
 def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | None:
@@ -300,7 +305,7 @@ def _build_document(
     entries: Sequence[ManifestEntry], lessons: Sequence[Lesson], values: dict[str, Any], now: float
 ) -> str:
     """Render the manifest as JSON for people and other tools."""
-    by_id = {lesson.id: lesson for lesson in lessons}
+    lessons_by_id = {lesson.id: lesson for lesson in lessons}
 
     def list_sources(patterns: Iterable[Pattern]) -> list[dict[str, str]]:
         return [{"source": pattern.source, "flags": to_flag_letters(pattern.flags)} for pattern in patterns]
@@ -314,10 +319,10 @@ def _build_document(
             "commandRegexSources": list_sources(entry.commands),
             "commandMatchTarget": entry.target,
             "pathRegexSources": list_sources(entry.path_regexes),
-            "pathPatterns": list(by_id[entry.id].paths),
+            "pathPatterns": list(lessons_by_id[entry.id].paths),
             "contentRegexSources": list_sources(entry.contents),
             "unlessRegexSources": list_sources(entry.unless),
-            "tags": list(by_id[entry.id].tags),
+            "tags": list(lessons_by_id[entry.id].tags),
             "injection": entry.text,
             "summary": entry.summary,
             "block": entry.delivery == "block",
@@ -364,10 +369,9 @@ def _read_approvals(home: str) -> LiveApprovals:
 def find_ids_in_force(home: str) -> set[str]:
     """Return the ids of the lessons in the last good manifest; empty if it is missing or unreadable."""
     try:
-        index = open_index(home)  # read the index, because the lessons.json beside it may have been edited since
-        return {index.read_entry(number).id for number in range(len(index))}
+        return {entry.id for entry in open_index(home).read_all_entries()}
     except (OSError, ValueError):
-        pass
+        pass  # an index of an earlier version cannot be read, but the manifest beside it can
     try:
         with open(os.path.join(home, paths.MANIFEST), encoding="utf-8") as file:
             document = json.load(file)
@@ -379,23 +383,26 @@ def find_ids_in_force(home: str) -> set[str]:
 
 def _apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
     """Return the personal lessons in their approved versions, and the changes that wait for approval."""
-    unchanged_ids = {
-        lesson.id
-        for lesson in file.lessons
-        if lesson.id in in_force.lessons and hash_authored_fields(lesson) == in_force.lessons[lesson.id].hash
-    }
-    changed_approvals = {
-        lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids
-    }
-    approved_versions = _read_approved_versions(home, changed_approvals)
+    unchanged_ids = set()
+    for lesson in file.lessons:
+        approval = in_force.lessons.get(lesson.id)
+        if approval is not None and approval.hash == hash_authored_fields(lesson):
+            unchanged_ids.add(lesson.id)
+    # Only for what was changed or removed: the others are in the file as they were approved.
+    approved_versions = _read_approved_versions(
+        home,
+        {lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids},
+    )
     lessons: list[Lesson] = []
     waiting: list[WaitingChange] = []
     for lesson in file.lessons:
         approval = in_force.lessons.get(lesson.id)
         if approval is None:
-            lessons.append(replace(lesson, status="candidate") if is_marked_active(lesson) else lesson)
             if is_marked_active(lesson):
+                lessons.append(replace(lesson, status="candidate"))
                 waiting.append(_build_change(lesson, ADDED, None, lesson))
+            else:
+                lessons.append(lesson)
             continue
         if lesson.id in unchanged_ids:
             approved = replace(lesson, status="active", needs_review=False)
@@ -441,6 +448,7 @@ def to_approval_body(lesson: Lesson) -> str:
 
 
 def _read_approved_versions(home: str, approved: Mapping[str, ApprovedLesson]) -> dict[str, Lesson]:
+    """Return the lessons as they were approved, by id; without those whose approved text a purge removed."""
     bodies = approvals.read_bodies(home, [approval.approval_id for approval in approved.values()])
     lessons = {}
     for lesson_id, approval in approved.items():
@@ -462,5 +470,6 @@ def parse_approval_body(body: str) -> Lesson | None:
 
 def describe_waiting_changes(waiting: Sequence[WaitingChange]) -> str:
     """Return the number of waiting changes as a phrase: `2 changes to lessons.json wait`."""
-    count = len(waiting)
-    return f"{count} change{'s' if count != 1 else ''} to lessons.json wait{'s' if count == 1 else ''} for approval"
+    if len(waiting) == 1:
+        return "1 change to lessons.json waits for approval"
+    return f"{len(waiting)} changes to lessons.json wait for approval"

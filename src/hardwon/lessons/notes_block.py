@@ -49,11 +49,14 @@ def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -
                 room -= count_characters(entry) + 1
             else:
                 left_out += 1
-        lines += ["", heading, "", *fitting_entries] if fitting_entries else []
+        if fitting_entries:
+            lines += ["", heading, "", *fitting_entries]
     if not lines:
         return "", left_out
-    footer = ["", f"({left_out} more, left out for room: hardwon search WORDS)"] if left_out else []
-    return "\n".join([BEGIN_MARKER, *lines[1:], *footer, END_MARKER]), left_out
+    if left_out:
+        lines += ["", f"({left_out} more, left out for room: hardwon search WORDS)"]
+    # The first line is empty, and the marker needs no space below it.
+    return "\n".join([BEGIN_MARKER, *lines[1:], END_MARKER]), left_out
 
 
 def insert_block(text: str, new_block: str) -> str:
@@ -77,7 +80,7 @@ def remove_block(text: str) -> str:
     head = text[: span[0]]
     tail = text[span[1] :]
     if not tail:
-        return _strip_newline(_strip_newline(head))
+        return _strip_newline(_strip_newline(head))  # `insert_block` added both
     # The block was added with an empty line before it and a newline behind it.
     if head.endswith(("\n\n", "\r\n\r\n")):
         head = _strip_newline(head)
@@ -128,11 +131,13 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
     An item below one that ends in a colon starts with that one's words.
     """
-    leads: list[tuple[int, str]] = []
-    item: tuple[int, int, str] | None = None
-    for number, line in [*lines, (0, "")]:
+    leads: list[tuple[int, str]] = []  # the items above that end in a colon, with their indents
+    item: tuple[int, int, str] | None = None  # first line, indent and text of the item that is being read
+    for number, line in [*lines, (0, "")]:  # the empty line ends the last item
         item_match = _ITEM.fullmatch(line)
-        if item and line.strip() and not item_match and line[:1] in " \t":
+        is_plain_text = bool(line.strip()) and not item_match
+        is_indented = line[:1] in (" ", "\t")
+        if item and is_plain_text and is_indented:
             first_line, indent, text = item
             item = (first_line, indent, f"{text} {line.strip()}")
             continue
@@ -142,9 +147,11 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
             yield NotesRule(first_line, " ".join([*(lead for _, lead in leads), text]))
             if text.endswith(":"):
                 leads.append((indent, text))
-        if line.strip() and not item_match and line[:1] not in " \t":
-            leads = []
-        item = (number, len(item_match["indent"].expandtabs()), item_match["text"].strip()) if item_match else None
+        if is_plain_text and not is_indented:
+            leads = []  # a paragraph ends the list
+        item = None
+        if item_match:
+            item = (number, len(item_match["indent"].expandtabs()), item_match["text"].strip())
 
 
 def _iter_prose_lines(text: str) -> Iterator[tuple[int, str]]:

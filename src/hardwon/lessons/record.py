@@ -71,6 +71,7 @@ def parse_lesson(record: object) -> Lesson:
     if not isinstance(triggers, dict):
         faults.append(f"triggers is {describe_value(triggers)}; expected an object")
         triggers = {}
+    # If a value is given in several places, nested triggers win, then the present name, then the old one.
     fields: dict[str, Any] = {OLD_LESSON_KEYS[key]: value for key, value in record.items() if key in OLD_LESSON_KEYS}
     fields.update({key: value for key, value in record.items() if key not in OLD_LESSON_KEYS and value is not None})
     fields.update({key: triggers[key] for key in NESTED_KEYS if triggers.get(key) is not None})
@@ -161,7 +162,10 @@ def _hash_json(value: object) -> str:
 
 
 def parse_pattern(value: object) -> Pattern | None:
-    """Parse a pattern given as text, or as source and flags; flags unknown to Python are ignored."""
+    """Parse a pattern given as text, or as source and flags; None for anything else.
+
+    Flag letters unknown to Python are ignored: JavaScript's `g`, say, changes nothing about whether a text matches.
+    """
     if isinstance(value, str):
         return Pattern(value)
     if not isinstance(value, dict):
@@ -170,7 +174,11 @@ def parse_pattern(value: object) -> Pattern | None:
     letters = value.get("flags") or ""
     if not isinstance(source, str) or not isinstance(letters, str):
         return None
-    return Pattern(source, sum({_FLAGS_BY_LETTER[letter].value for letter in letters if letter in _FLAGS_BY_LETTER}))
+    flags = 0
+    for letter in letters:
+        if letter in _FLAGS_BY_LETTER:
+            flags |= _FLAGS_BY_LETTER[letter].value
+    return Pattern(source, flags)
 
 
 def to_flag_letters(flags: int) -> str:
@@ -184,29 +192,39 @@ def _format_pattern(pattern: Pattern) -> str | dict[str, str]:
 
 
 def _select_unknown_keys(old: object, understood_keys: Iterable[str]) -> dict[str, Any]:
-    return {key: value for key, value in old.items() if key not in understood_keys} if isinstance(old, dict) else {}
+    """Return the keys of an object that hardwon does not know; none if it is not an object but, say, `"global"`."""
+    if not isinstance(old, dict):
+        return {}
+    return {key: value for key, value in old.items() if key not in understood_keys}
 
 
 def _read_delivery(fields: Mapping[str, Any], faults: list[str]) -> Any:
     """Return the delivery; the seed's records use `block` or `sessionStart` instead."""
-    implied, implied_by = "note", ""
+    implied_delivery, flag_name = "note", ""
     if _read_flag(fields, "sessionStart", faults):
-        implied, implied_by = "start", "sessionStart"
+        implied_delivery, flag_name = "start", "sessionStart"
     if _read_flag(fields, "block", faults):
-        implied, implied_by = "block", "block"
-    chosen = _read_choice(fields, "delivery", DELIVERY_MODES, implied, faults)
-    if implied_by and chosen != implied:
-        faults.append(
-            f"delivery is {chosen!r}, but {implied_by} is true: write delivery {implied!r} or leave {implied_by} out"
-        )
-    return chosen
+        implied_delivery, flag_name = "block", "block"
+    delivery = _read_choice(fields, "delivery", DELIVERY_MODES, implied_delivery, faults)
+    if flag_name and delivery != implied_delivery:
+        fix = f"write delivery {implied_delivery!r} or leave {flag_name} out"
+        faults.append(f"delivery is {delivery!r}, but {flag_name} is true: {fix}")
+    return delivery
 
 
 def _read_project(scope: object, faults: list[str]) -> str:
-    scope_type = scope.get("type") if isinstance(scope, dict) else None
-    if scope in (None, "global") or scope_type == "global":
+    """Return the project's path; empty for a global scope.
+
+    Besides an object, `"global"` and a path alone are accepted.
+    """
+    path = scope
+    if isinstance(scope, dict):
+        if scope.get("type") == "global":
+            return ""
+        if scope.get("type") == "project":
+            path = scope.get("path")
+    elif scope in (None, "global"):
         return ""
-    path = scope.get("path") if isinstance(scope, dict) and scope_type == "project" else scope
     if isinstance(path, str) and path.startswith(("/", "~")):
         return path
     expected = '{"type": "global"} or {"type": "project", "path": "/absolute/path"}'
@@ -237,12 +255,17 @@ def _read_flag(fields: Mapping[str, Any], key: str, faults: list[str]) -> bool:
 
 
 def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: list[str]) -> Any:
+    """Return a number of the default's type; the default, and a fault, for anything else."""
     value = fields.get(key, default)
-    is_integer = isinstance(default, int)
-    if is_integer and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int if is_integer else int | float):
-        faults.append(f"{key} is {describe_value(value)}; expected a {'whole ' if is_integer else ''}number")
+    expected_type: Any = int | float
+    expected = "a number"
+    if isinstance(default, int):
+        expected_type = int
+        expected = "a whole number"
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+    if isinstance(value, bool) or not isinstance(value, expected_type):  # Python's booleans are integers
+        faults.append(f"{key} is {describe_value(value)}; expected {expected}")
         return default
     if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # also excludes NaN and the infinities
         faults.append(f"{key} is {repr(value)[:40]}; expected a number up to {_MAX_NUMBER}")
@@ -261,7 +284,7 @@ def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], 
 def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
     """Return a list; a single text counts as a list of one, because people often forget the brackets."""
     value = fields.get(key, [])
-    if isinstance(value, str) and key != "evidence":
+    if isinstance(value, str) and key != "evidence":  # its items are objects
         return [value]
     if isinstance(value, list):
         return value

@@ -91,15 +91,20 @@ def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any
 
 def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
-    lesson = _find_lesson(home, candidate.id) if is_proposed_by_agent(candidate) else None
+    if not is_proposed_by_agent(candidate):
+        return
+    lesson = _find_lesson(home, candidate.id)
     if lesson is not None and lesson.status == "candidate":
         adding.set_lesson_status(home, candidate.id, "rejected")
 
 
 def restore_record(home: str, candidate: Candidate) -> None:
-    """Restore lessons.json to its state before the decision: a proposal's record, or nothing."""
+    """Restore lessons.json to its state before the decision.
+
+    An agent's proposal is in the file again as it was proposed; of a mined candidate nothing is.
+    """
     if not is_proposed_by_agent(candidate):
-        if candidate.lesson:
+        if candidate.lesson:  # empty if it was rejected
             adding.remove_record(home, candidate.lesson)
     elif _find_lesson(home, candidate.id) is not None:
         previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}
@@ -120,49 +125,51 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
         lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
     except UserError:
         return
-    proposed = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
-    rows = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed])}
-    stale = list[Candidate]()
-    decided = list[Lesson]()
+    proposed_lessons = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
+    stale_rows = list[Candidate]()  # their record is gone, or says something else by now
+    decided_lessons = list[Lesson]()
     for row in candidates.list_proposed(connection):
-        lesson = lessons.get(row.id)
         if row.status != "candidate":
             continue
-        if lesson is None or _has_changed(row, lesson):
-            stale.append(row)
+        lesson = lessons.get(row.id)
+        if lesson is None:
+            stale_rows.append(row)
         elif lesson.status != "candidate":
-            decided.append(lesson)
+            decided_lessons.append(lesson)
+        elif row.record != _select_reviewed_fields(lesson):
+            stale_rows.append(row)
+    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed_lessons])}
     # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
-    renumbered = {row.id for row in stale}
-    missing = [lesson for lesson in proposed if lesson.id not in rows or lesson.id in renumbered]
-    reopened = [row for row in rows.values() if is_proposed_by_agent(row) and row.status != "candidate"]
-    if not (stale or decided or missing or reopened):
-        return
+    stale_ids = {row.id for row in stale_rows}
+    unlisted_lessons = [lesson for lesson in proposed_lessons if lesson.id not in rows_by_id or lesson.id in stale_ids]
+    reopened_rows = [row for row in rows_by_id.values() if is_proposed_by_agent(row) and row.status != "candidate"]
+    if not (stale_rows or decided_lessons or unlisted_lessons or reopened_rows):
+        return  # most often: no transaction, which would wait for other writers
     now = clock.now()
-    slugs = candidates.list_slugs(connection) - {row.slug for row in stale}
+    used_slugs = candidates.list_slugs(connection) - {row.slug for row in stale_rows}
     with transaction(connection):
-        for row in stale:
+        for row in stale_rows:
             candidates.remove(connection, row.number)
-        for lesson in decided:
-            is_active = lesson.status == "active"
-            status, lesson_id = ("active", lesson.id) if is_active else ("rejected", "")
-            candidates.set_status(connection, lesson.id, status, now, lesson_id)
-        for lesson in missing:
-            candidates.insert(connection, _build_candidate(lesson, slugs, now))
-        for row in reopened:
+        for lesson in decided_lessons:
+            if lesson.status == "active":
+                candidates.set_status(connection, lesson.id, "active", now, lesson.id)
+            else:
+                candidates.set_status(connection, lesson.id, "rejected", now, "")
+        for lesson in unlisted_lessons:
+            candidates.insert(connection, _build_candidate(lesson, used_slugs, now))
+        for row in reopened_rows:
             candidates.set_status(connection, row.id, "candidate", at=None)
 
 
-def _has_changed(row: Candidate, lesson: Lesson) -> bool:
-    return lesson.status == "candidate" and row.record != _select_reviewed_fields(lesson)
-
-
-def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
-    is_slug_used = lesson.slug in slugs  # by a mined candidate, which ignores the names in lessons.json
+def _build_candidate(lesson: Lesson, used_slugs: set[str], now: float) -> Candidate:
+    """Build the row of a proposed lesson; the database gives it its number."""
+    slug = lesson.slug
+    if slug in used_slugs:  # by a mined candidate, which ignores the names in lessons.json
+        slug = f"{slug}-{lesson.id[-6:].lower()}"
     return Candidate(
         number=0,
         id=lesson.id,
-        slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if is_slug_used else lesson.slug,
+        slug=slug,
         signature=f"{PROPOSED_PREFIX}{lesson.id}",
         tier=TAG_TIER,
         status="candidate",
@@ -177,9 +184,11 @@ def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
 
 
 def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
+    """Return what a person reads of a proposal: the fields that count, and the evidence that can be shown."""
     record = to_lesson_record(lesson)
-    evidence = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
-    return {**{name: record[name] for name in _REVIEWED_KEYS if name in record}, "evidence": evidence}
+    fields = {name: record[name] for name in _REVIEWED_KEYS if name in record}
+    fields["evidence"] = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
+    return fields
 
 
 def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
@@ -233,11 +242,13 @@ def _find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[st
 def _find_episode_body(episodes: Sequence[MinedEpisode], solution: str) -> Mapping[str, Any]:
     """Return the episode that a candidate's words come from, or for an agent's own words one that it is about."""
     bodies = [episode.body for episode in episodes if episode.tier == MINED_TIER]
+    # Preferably with the same solution, and preferably one in which a call worked in the end.
     bodies.sort(key=lambda body: (body["solution"] != solution, not body["worked"]))
     return bodies[0] if bodies else {}
 
 
 def find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
+    """Return the first pattern of the first of these kinds that the record has; empty if it has none."""
     for kind in kinds:
         for pattern in record["triggers"].get(kind, ()):
             return str(pattern["source"] if isinstance(pattern, dict) else pattern)
@@ -246,9 +257,12 @@ def find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
 
 def describe_figures(parts: Mapping[str, float]) -> str:
     """Describe for the list on which calls a proposal would have fired."""
-    stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
-    stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
-    return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"
+    repeats = int(parts.get("repeats", 0))
+    stops = "seen in one session, no repeat yet"
+    if repeats:
+        stops = f"would have stopped {int(parts.get('stopped', 0))} of {repeats} repeats"
+    false_alarms = f"fired on {int(parts.get('fine', 0))} of {int(parts.get('calls', 0))} calls that went fine"
+    return f"{stops}; {false_alarms}"
 
 
 def is_proven(candidate: Candidate, min_share: float) -> bool:
@@ -274,9 +288,7 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     new_segments: Segments = []
     if not new_words:
         # With nothing to compare to, marking every word as different would say nothing.
-        if old_words:
-            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
-        return old_segments, new_segments
+        return ([(failed[:_MAX_DIFF_CHARS], False)] if old_words else []), []
     # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
@@ -294,7 +306,7 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
 
 
 def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
-    """Return the changes that a reader suggests, if its judgement is valid and calls the candidate a lesson."""
+    """Return the changes to the record that a reader suggests; none unless its judgement is valid and says `lesson`."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
     body = judgement.body
@@ -308,7 +320,7 @@ def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict
 
 
 def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float] | None:
-    """Return the most similar lesson and its share of words, if they share more than common words."""
+    """Return the most similar lesson and its share of words; None if they share only common words, or none is valid."""
     lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
     others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
     try:
@@ -351,12 +363,16 @@ def describe_trigger(record: Mapping[str, Any]) -> str:
     if record["delivery"] == "start":
         return "fires when a session starts"
     tools = triggers.get("toolNames") or ()
-    patterns_text = "; ".join(
-        f"{name} {_join_patterns(triggers[key])}" for key, name in _PATTERN_LABELS.items() if triggers.get(key)
-    )
-    if patterns_text:
-        return f"{', '.join(tools)}: {patterns_text}" if tools else patterns_text
-    return f"fires on every {' or '.join(tools)} call" if tools else ""
+    phrases = []
+    for key, label in _PATTERN_LABELS.items():
+        if triggers.get(key):
+            phrases.append(f"{label} {_join_patterns(triggers[key])}")
+    patterns_text = "; ".join(phrases)
+    if not tools:
+        return patterns_text
+    if not patterns_text:
+        return f"fires on every {' or '.join(tools)} call"
+    return f"{', '.join(tools)}: {patterns_text}"
 
 
 def describe_unless(record: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hardwon.lessons.delivery import (
+    FIX_MARK,
     PROTOCOL_CLAIM,
     build_delivery,
     build_reply,
@@ -100,16 +101,19 @@ def build_session_brief(
     protocol: list[str] = []
     if index.settings["lessonProtocol"] and (session_claims is None or session_claims.take(PROTOCOL_CLAIM)):
         protocol = [_PROTOCOL]
-    all_entries = (mark_stale(entry, sources) for entry in _list_start_entries(index, equivalent_folders))
-    scoped_entries = [entry for entry in all_entries if entry]
+    scoped_entries = []
+    for start_entry in _list_start_entries(index, equivalent_folders):
+        current_entry = mark_stale(start_entry, sources)
+        if current_entry:
+            scoped_entries.append(current_entry)
     entries = [entry for entry in scoped_entries if not _is_in_notes(entry, note_statements)]
     lines_by_section: dict[str, list[BriefLine]] = {name: [] for name in SECTION_SHARES}
     for line in lines:
-        lines_by_section.get(line.section, []).append(line)
-    sizes = {
-        name: measure_lines(drop_noted_lines(section_lines, note_statements))
-        for name, section_lines in lines_by_section.items()
-    }
+        if line.section in lines_by_section:  # a damaged file of a compiled brief may name others
+            lines_by_section[line.section].append(line)
+    sizes: dict[str, int] = {}
+    for name, section_lines in lines_by_section.items():
+        sizes[name] = measure_lines(drop_noted_lines(section_lines, note_statements))
     # Choose the lessons for the room they would get at full size. The other sections then get what the chosen ones
     # leave.
     full_size = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(format_full_lesson, entries), ""]))
@@ -139,8 +143,10 @@ def _list_start_entries(index: ManifestIndex, equivalent_folders: Sequence[str])
 
 def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
     """Return whether the notes have this lesson's summary, or its last line, which says what to do."""
-    statements = [entry.summary, *(line.replace("**Fix**:", "") for line in entry.text.splitlines()[-1:])]
-    return any(is_in_notes(statement, note_statements) for statement in statements)
+    if is_in_notes(entry.summary, note_statements):
+        return True
+    lines = entry.text.splitlines()
+    return bool(lines) and is_in_notes(lines[-1].replace(FIX_MARK, ""), note_statements)
 
 
 def reply_to_session_start(
@@ -155,12 +161,18 @@ def reply_to_session_start(
     if not session_brief.text:
         return EMPTY_REPLY
     reply = build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
-    recalled_phrases = [
-        format_count(section.shown_lines, "observation") if section.name == "index" else section.notice
-        for section in session_brief.sections
-        if section.text and section.name != "lessons"
-    ]
-    recalled_phrases = [phrase for phrase in recalled_phrases if phrase]
+    recalled_phrases: list[str] = []
+    last_phrases: list[str] = []  # about the last work and the next step
+    for section in session_brief.sections:
+        if not section.text or section.name == "lessons":
+            continue
+        phrase = section.notice
+        if section.name == "index":
+            phrase = format_count(section.shown_lines, "observation")
+        if phrase:
+            recalled_phrases.append(phrase)
+            if section.name in _LAST_SECTIONS:
+                last_phrases.append(phrase)
     deliveries = list(reply.deliveries)
     if recalled_phrases:
         deliveries.append(build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
@@ -168,24 +180,24 @@ def reply_to_session_start(
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
     if index.settings["showDeliveries"] and is_new_session:
-        # The last work and the next step tell a person more than how much was recalled.
-        last_phrases = [
-            section.notice
-            for section in session_brief.sections
-            if section.text and section.notice and section.name in _LAST_SECTIONS
-        ]
-        phrases = last_phrases[:1] or recalled_phrases
-        if session_brief.chosen_lessons and not last_phrases:
+        phrases = recalled_phrases
+        if last_phrases:
+            phrases = last_phrases[:1]  # where the last session left off tells a person more than how much was recalled
+        elif session_brief.chosen_lessons:
             phrases = [format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
         notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
     return replace(reply, notice=notice, deliveries=tuple(deliveries))
 
 
 def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> str:
-    """Format the person's line at a session start: where to look in the first session, later what was recalled."""
+    """Format the person's line at a session start: where to look in the first session, later what was recalled.
+
+    Empty in a later session that recalls nothing.
+    """
     view_hint = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
     if is_first:
-        return f"{_RECORDING_NOTICE} {view_hint}. {_SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
+        opening_line = f"\nIt opened with: {opening}" if opening else ""
+        return f"{_RECORDING_NOTICE} {view_hint}. {_SEARCH_HINT}{opening_line}"
     return f"hardwon: {opening}. {view_hint}" if opening else ""
 
 

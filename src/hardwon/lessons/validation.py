@@ -17,8 +17,8 @@ from hardwon.types import Lesson, Pattern, replace
 
 _MIN_TEXT_CHARS = 20
 MAX_SUMMARY_CHARS = 120
-MAX_SESSIONS = 5
-REVIEW_BELOW = 0.7
+MAX_SESSIONS = 5  # that a lesson names as its sources
+REVIEW_BELOW = 0.7  # a confidence below which a person must look at the lesson first
 MAX_LESSON_CHARS = 6000  # in all; agents cut texts longer than 10,000 characters down to a preview
 
 _PLACEHOLDER = re.compile(
@@ -51,8 +51,10 @@ def find_disabling_faults(lesson: Lesson) -> list[str]:
     Slow patterns are refused when a person adds them, not here: a manifest may have thousands, and at run time a slow
     one is stopped by its timeout.
     """
-    block_faults = _check_block_reason(lesson) if lesson.delivery == "block" else []
-    return block_faults or [*_check_patterns(lesson, is_quick=True), *_check_triggers(lesson)]
+    # A reason without a block is a slip that changes nothing.
+    if lesson.delivery == "block" and (faults := _check_block_reason(lesson)):
+        return faults
+    return [*_check_patterns(lesson, is_quick=True), *_check_triggers(lesson)]
 
 
 def _check_texts(lesson: Lesson) -> list[str]:
@@ -72,7 +74,8 @@ def _check_texts(lesson: Lesson) -> list[str]:
         faults.append(f"summary is too long ({len(lesson.summary)} characters, at most {MAX_SUMMARY_CHARS})")
     if lesson.summary.rstrip().endswith(("...", "…")):
         faults.append("summary ends in '...': write it to the end")
-    length = len(lesson.injection or lesson.problem + lesson.solution) + len(lesson.block_reason)
+    told_text = lesson.injection or lesson.problem + lesson.solution
+    length = len(told_text) + len(lesson.block_reason)
     if length > MAX_LESSON_CHARS:
         faults.append(f"the texts are too long ({length} characters, at most {MAX_LESSON_CHARS} in all)")
     if "\n" in lesson.summary.strip():
@@ -81,17 +84,19 @@ def _check_texts(lesson: Lesson) -> list[str]:
 
 
 def _check_patterns(lesson: Lesson, *, is_quick: bool) -> list[str]:
+    """Return the patterns' faults; a quick check finds only those of syntax, and does not try how slow they are."""
+    find_fault = find_syntax_fault if is_quick else find_pattern_fault
     faults = []
     for key, name in PATTERN_FIELDS.items():
         patterns: tuple[Pattern, ...] = getattr(lesson, name)
         for pattern in patterns:
-            find_fault = find_syntax_fault if is_quick else find_pattern_fault
             if fault := find_fault(pattern.source, pattern.flags):
                 faults.append(f"{key} {pattern.source!r}: {fault}")
     return faults
 
 
 def _check_triggers(lesson: Lesson) -> list[str]:
+    """Return the faults by which a lesson would never fire, or fire on nothing that its author meant."""
     faults = []
     for pattern in lesson.commands:
         if PROSE_PATTERN.fullmatch(pattern.source):

@@ -23,6 +23,7 @@ _UUID_LENGTH = 36
 
 
 def clean_text(text: str) -> str:
+    """Return a text without its private parts, and with its secrets redacted."""
     return redact_text(strip_private(text)) if text else text
 
 
@@ -34,14 +35,16 @@ def clean_texts(texts: Sequence[str]) -> list[str]:
     ascii_texts = dict[str, None]()
     other_texts = dict[str, None]()
     for text in texts:
-        (ascii_texts if text.isascii() else other_texts)[text] = None
+        group = ascii_texts if text.isascii() else other_texts
+        group[text] = None
     cleaned: dict[str, str] = {}
-    for group in (list(ascii_texts), list(other_texts)):
-        cleaned.update(zip(group, _clean_joined(group), strict=True))
+    for unique_texts in (list(ascii_texts), list(other_texts)):
+        cleaned.update(zip(unique_texts, _clean_joined(unique_texts), strict=True))
     return [cleaned[text] for text in texts]
 
 
 def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
+    """Search the joined texts, then clean only those in which something was found."""
     if not texts:
         return texts
     joined = "\n".join(texts)
@@ -54,7 +57,8 @@ def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
         return texts
     from bisect import bisect_right  # imported here to keep the hook's start fast
 
-    starts, start = [], 0
+    starts = []  # where each text begins in the joined one
+    start = 0
     for text in texts:
         starts.append(start)
         start += len(text) + 1
@@ -63,14 +67,11 @@ def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
         hit_numbers.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
     cleaned = []
     for number, text in enumerate(texts):
-        has_random = bool(random_runs) and _has_any(text, random_runs)
-        has_tag = bool(tags) and _has_any(fold_case(text), tags)
-        cleaned.append(clean_text(text) if number in hit_numbers or has_random or has_tag else text)
+        has_random = any(run in text for run in random_runs)
+        has_tag = bool(tags) and any(tag in fold_case(text) for tag in tags)
+        has_hit = has_random or has_tag or number in hit_numbers
+        cleaned.append(clean_text(text) if has_hit else text)
     return cleaned
-
-
-def _has_any(text: str, parts: Sequence[str]) -> bool:
-    return any(map(text.__contains__, parts))
 
 
 def clean_state(state: Any) -> Any:
@@ -79,16 +80,22 @@ def clean_state(state: Any) -> Any:
     Only strings of several words can hold a secret there; single words are ids.
     """
     texts = list(_find_sentences(state))
-    changed = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text != clean}
-    return map_strings(state, lambda text, _: changed.get(text, text)) if changed else state
+    cleaned_texts = clean_texts(texts)
+    if cleaned_texts == texts:
+        return state
+    cleaned = dict(zip(texts, cleaned_texts, strict=True))
+    return map_strings(state, lambda text, _: cleaned.get(text, text))
 
 
 def _find_sentences(state: Any) -> Iterator[str]:
     if isinstance(state, str):
         if " " in state or "\n" in state:
             yield state
-    elif isinstance(state, dict | list | tuple):
-        for value in state.values() if isinstance(state, dict) else state:
+    elif isinstance(state, dict):
+        for value in state.values():
+            yield from _find_sentences(value)
+    elif isinstance(state, list | tuple):
+        for value in state:
             yield from _find_sentences(value)
 
 

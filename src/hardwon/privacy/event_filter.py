@@ -56,23 +56,23 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     A PreToolUse event is dropped unless hardwon denied the call: a denied call does not run, so no other event reports
     it.
     """
+    if not event.session or _is_excluded(event, values):
+        return None
     # Without an id, a denied call cannot be matched with the same call in the transcript and would be stored twice.
-    is_only_asked = event.kind == "PreToolUse" and not (event.denied and event.tool_use_id)
-    if is_only_asked or not event.session or _is_denied(event, values):
+    is_denied_call = event.denied and event.tool_use_id
+    if event.kind == "PreToolUse" and not is_denied_call:
         return None
     marker_folder = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
     latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
     # It exists while the agent answers a prompt for hardwon.
-    hardwon_turn = os.path.join(
-        claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
-    )
+    hardwon_turn_folder = claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX)
+    hardwon_turn = os.path.join(hardwon_turn_folder, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
         visible_prompt = remove_between(event.prompt, *_REMINDER_TAGS)
         agent_prompt = extract_agent_prompt(event.prompt)
         # Both with and without the reminders that agents add: neither may make a private prompt public.
-        if is_wholly_private(visible_prompt[:MAX_STRIPPED_CHARS]) or is_wholly_private(
-            event.prompt[:MAX_STRIPPED_CHARS]
-        ):
+        spellings = (visible_prompt, event.prompt)
+        if any(is_wholly_private(spelling[:MAX_STRIPPED_CHARS]) for spelling in spellings):
             for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
                 claims.take(os.path.join(marker_folder, name), event.id, event.at)
             return None
@@ -84,15 +84,17 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
             claims.release(latest_marker)
             claims.release(hardwon_turn)
         elif event.prompt.strip():
-            return None
+            return None  # the agent wrote all of it
         event = replace(event, prompt=agent_prompt)
     elif event.kind == "Stop" and not event.agent and os.path.exists(hardwon_turn):
         event = replace(event, message="")  # it is about hardwon
-    names = _list_turn_names(event)
-    if not any(os.path.exists(os.path.join(marker_folder, name)) for name in (claims.LATEST_MARKER, *names)):
+    turn_names = _list_turn_names(event)
+    markers = [os.path.join(marker_folder, name) for name in (claims.LATEST_MARKER, *turn_names)]
+    is_private_turn = any(map(os.path.exists, markers))
+    if not is_private_turn:
         return _clean_event(event, values)
-    if event.kind == "SubagentStart":
-        for name in names:
+    if event.kind == "SubagentStart":  # it may outlast the turn, so it gets a marker of its own
+        for name in turn_names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
     return None if _is_call(event) else _strip_content(event)
 
@@ -103,22 +105,20 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
     So a new exclusion applies at once, even if the manifest cannot be rebuilt.
     """
     config_path = os.path.join(home, paths.CONFIG)
+    index_path = os.path.join(home, paths.LESSON_INDEX)
     try:
-        if (
-            compiled_settings
-            and os.stat(config_path).st_mtime_ns <= os.stat(os.path.join(home, paths.LESSON_INDEX)).st_mtime_ns
-        ):
+        if compiled_settings and os.stat(config_path).st_mtime_ns <= os.stat(index_path).st_mtime_ns:
             return compiled_settings
         with open(config_path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             config_values = loads(file.read())
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # missing or broken: what was compiled from it last still applies
         return compiled_settings
-    list_names = ("skipTools", "denyProjects", "denyPaths")
-    config_values = config_values if isinstance(config_values, dict) else {}
-    return {
-        **compiled_settings,
-        **{name: config_values[name] for name in list_names if isinstance(config_values.get(name), list)},
-    }
+    recording_settings = dict(compiled_settings)
+    if isinstance(config_values, dict):
+        for name in ("skipTools", "denyProjects", "denyPaths"):
+            if isinstance(config_values.get(name), list):
+                recording_settings[name] = config_values[name]
+    return recording_settings
 
 
 def _list_turn_names(event: Event) -> list[str]:
@@ -127,24 +127,24 @@ def _list_turn_names(event: Event) -> list[str]:
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
-    """Return a transcript's event as it may be stored; its reader has already left out private turns."""
-    return None if not event.session or _is_denied(event, values) else _clean_event(event, values)
+    """Return a transcript's event as it may be stored, None if it may not be.
+
+    Its reader has already left out private turns.
+    """
+    if not event.session or _is_excluded(event, values):
+        return None
+    return _clean_event(event, values)
 
 
-def _clean_words(text: str, values: Mapping[str, Any]) -> str:
-    """Return a prompt or message without reminders, private parts and secrets, cut to `maxEventChars`."""
-    return clean_long_text(
-        remove_between(text, *_REMINDER_TAGS).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS))
-    )
-
-
-def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
+def _is_excluded(event: Event, values: Mapping[str, Any]) -> bool:
+    """Return whether the person's settings exclude the event's project, its tool or a path that it names."""
     if is_below(event.cwd, values.get("denyProjects", ())):
         return True
-    return _is_call(event) and (
-        event.tool in values.get("skipTools", DEFAULT_SKIPPED_TOOLS)
-        or _is_about_denied_path(event, values.get("denyPaths", ()))
-    )
+    if not _is_call(event):
+        return False
+    if event.tool in values.get("skipTools", DEFAULT_SKIPPED_TOOLS):
+        return True
+    return _is_about_denied_path(event, values.get("denyPaths", ()))
 
 
 def _is_call(event: Event) -> bool:
@@ -158,12 +158,16 @@ def _strip_content(event: Event) -> Event:
 
 
 def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
+    """Return the event with every text stripped, redacted and cut to `maxEventChars`.
+
+    Path, content and parts served for matching only; what they say is in the input.
+    """
     max_chars = int(values.get("maxEventChars", MAX_TEXT_CHARS))
     max_total = max(MAX_EVENT_CHARS, 2 * max_chars)
     return replace(
         _clean_locations(event),
-        prompt=_clean_words(event.prompt, values),
-        message=_clean_words(event.message, values),
+        prompt=clean_long_text(remove_between(event.prompt, *_REMINDER_TAGS).strip(), max_chars),
+        message=clean_long_text(remove_between(event.message, *_REMINDER_TAGS).strip(), max_chars),
         input=trim_value(_clean_value(event.input, max_chars), max_chars, max_total),
         response=trim_value(_clean_value(event.response, max_chars), max_chars, max_total),
         command=clean_long_text(event.command, max_chars),
@@ -176,21 +180,25 @@ def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
 def _clean_locations(event: Event) -> Event:
     """Return the event with secrets redacted in its folder, and without a transcript path that holds one."""
     folder = clean_text(event.cwd)
-    transcript = event.transcript
-    if folder == event.cwd and clean_text(transcript) == transcript:
-        return event
-    return replace(event, cwd=folder, transcript=transcript if clean_text(transcript) == transcript else "")
+    if folder != event.cwd:
+        event = replace(event, cwd=folder)
+    if clean_text(event.transcript) != event.transcript:
+        event = replace(event, transcript="")  # a redacted path could not be opened
+    return event
 
 
 def _clean_value(value: Any, max_chars: int) -> Any:
     """Return a JSON value without its private parts and secrets, its long strings cut down."""
     # The order matters: strip before cutting, redact before removing the margins.
-    public = _change_texts(_strip_split_fields(_strip_split_tags(prune_value(value, max_chars))), strip_long_text)
+    pruned = prune_value(value, max_chars)
+    public = _change_texts(_strip_split_fields(_strip_split_tags(pruned)), strip_long_text)
     shortened = _change_texts(public, lambda text: cut_with_margins(text, max_chars))
-    return _change_texts(redact_value(_change_joined_lines(shortened, redact_text)), remove_margins)
+    redacted = redact_value(_change_joined_lines(shortened, redact_text))
+    return _change_texts(redacted, remove_margins)
 
 
 def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change the texts of a JSON value: lists of lines joined first, then each string by itself."""
     return map_strings(_change_joined_lines(value, change), lambda text, _: change(text))
 
 
@@ -249,8 +257,10 @@ def _strip_split_fields(value: Any) -> Any:
     texts = list(_iter_texts(value))
     if sum(map(has_possible_tag, texts)) < 2:
         return value
-    stripped = strip_private_sequence(texts)
-    return value if stripped == texts else _replace_texts(value, iter(stripped))
+    stripped_texts = strip_private_sequence(texts)
+    if stripped_texts == texts:
+        return value
+    return _replace_texts(value, iter(stripped_texts))
 
 
 def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
@@ -258,7 +268,8 @@ def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list) and depth <= MAX_DEPTH:
-        for inner in value.values() if isinstance(value, dict) else value:
+        items = value.values() if isinstance(value, dict) else value
+        for inner in items:
             yield from _iter_texts(inner, depth + 1)
 
 
@@ -270,10 +281,13 @@ def _replace_texts(value: Any, texts: Iterator[str], depth: int = 0) -> Any:
         return value
     if isinstance(value, dict):
         return {name: _replace_texts(inner, texts, depth + 1) for name, inner in value.items()}
-    return [_replace_texts(inner, texts, depth + 1) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_replace_texts(inner, texts, depth + 1) for inner in value]
+    return value
 
 
 def _get_block_text(block: Any) -> str | None:
+    """Return the text of a block in a content array; None if it holds something else, such as an image."""
     text = block.get("text") if isinstance(block, dict) else block
     return text if isinstance(text, str) else None
 

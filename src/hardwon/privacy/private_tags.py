@@ -57,9 +57,12 @@ def strip_private_sequence(texts: list[str]) -> list[str]:
     """
     changed = list(texts)
     for position, text in enumerate(texts):
-        if not has_possible_tag(text) or _END_MARK in strip_private(text + _END_MARK):
+        # A mark after the text disappears only if a part is still open there.
+        is_part_open = has_possible_tag(text) and _END_MARK not in strip_private(text + _END_MARK)
+        if not is_part_open:
             continue
         for later in range(position + 1, len(texts)):
+            # The quick check first: most texts have no tag.
             if has_possible_tag(texts[later]) and _END_MARK in strip_private(_OPENING_TAG + texts[later] + _END_MARK):
                 changed[position] = strip_private(changed[position])
                 changed[position + 1 : later] = [""] * (later - position - 1)
@@ -69,6 +72,7 @@ def strip_private_sequence(texts: list[str]) -> list[str]:
 
 
 def has_possible_tag(text: str) -> bool:
+    """Return whether a text has the name of a tag, which is a quick check before the exact search."""
     folded_text = fold_case(text)
     return any(tag_name in folded_text for tag_name in TAG_NAMES)
 
@@ -100,22 +104,26 @@ def map_strings(
             parent[slot] = change(item, key)
         elif isinstance(item, dict):
             new_dict: dict[Any, Any] = {}
-            parent[slot], is_covered = new_dict, is_covering_key(key)
+            parent[slot] = new_dict
+            is_covered = is_covering_key(key)
             for name, inner in item.items():
                 renamed = change(name, "") if isinstance(name, str) else name
-                new_dict[renamed] = None
-                inner_key = item.get("name", item.get("key")) if name == "value" else name
-                inner_key = key if is_covered else inner_key
+                new_dict[renamed] = None  # now, so that the keys keep their order
+                inner_key = name
+                if is_covered:
+                    inner_key = key
+                elif name == "value":
+                    inner_key = item.get("name", item.get("key"))
                 waiting.append((inner, new_dict, renamed, inner_key if isinstance(inner_key, str) else ""))
         elif isinstance(item, list | tuple):
             parent[slot] = new_list = [None] * len(item)
             waiting += [(inner, new_list, index, key) for index, inner in enumerate(item)]
-        elif (
-            isinstance(item, int | float) and len(str(item)) > 3 and not isinstance(item, bool) and is_covering_key(key)
-        ):
-            parent[slot] = change(str(item), key)
         else:
-            parent[slot] = item
+            is_number = isinstance(item, int | float) and not isinstance(item, bool)
+            if is_number and len(str(item)) > 3 and is_covering_key(key):
+                parent[slot] = change(str(item), key)
+            else:
+                parent[slot] = item
     return root[0]
 
 
@@ -126,16 +134,11 @@ def _find_spots(folded_text: str) -> list[tuple[int, str]]:
         position = folded_text.find(tag_name)
         while position >= 0:
             end = position + len(tag_name)
-            is_tag_start = (
-                folded_text[max(position - _MAX_LEAD_CHARS, 0) : position]
-                .rstrip(" \t\r\n\f\v/\\")
-                .endswith(_TAG_STARTS)
-            )
-            if (
-                is_tag_start
-                and not folded_text[end : end + 1].isalnum()
-                and folded_text[end : end + 1] not in ("-", "_")
-            ):
+            lead = folded_text[max(position - _MAX_LEAD_CHARS, 0) : position]
+            is_tag_start = lead.rstrip(" \t\r\n\f\v/\\").endswith(_TAG_STARTS)
+            following = folded_text[end : end + 1]
+            is_longer_name = following.isalnum() or following in ("-", "_")
+            if is_tag_start and not is_longer_name:
                 spots.append((position, tag_name))
             if len(spots) > _MAX_SPOTS:
                 return spots  # enough for the caller to withhold the text
@@ -145,8 +148,10 @@ def _find_spots(folded_text: str) -> list[tuple[int, str]]:
 
 def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tuple[str, int]:
     """Return the text outside all private parts, and the number of tags; stop counting above `max_tags`."""
-    public_parts, start, tags = [], 0, 0
-    depth = dict.fromkeys(TAG_NAMES, 0)
+    public_parts = []
+    start = 0  # behind the last tag
+    tags = 0
+    depth = dict.fromkeys(TAG_NAMES, 0)  # how many parts of each kind are open
     lead_pattern, tail_pattern = _compile_patterns()
     for position, tag_name in spots:
         head = lead_pattern.search(text[max(position - _MAX_LEAD_CHARS, start) : position])
@@ -154,15 +159,18 @@ def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tupl
         if not head or not tail:
             continue
         is_closing = head["close"] is not None
+        if is_closing and tail["end"] is None:
+            continue
         # With spaces after the bracket only a finished tag counts: `count < private` is code.
-        if (is_closing and tail["end"] is None) or (head["blank"] and tail["done"] is None):
+        if head["blank"] and tail["done"] is None:
             continue
         tags += 1
         if tags > max_tags:
             break
         if not any(depth.values()):
             public_parts.append(text[start : position - len(head[0])])
-        depth[tag_name] = max(depth[tag_name] - 1, 0) if is_closing else depth[tag_name] + 1
+        depth[tag_name] += -1 if is_closing else 1
+        depth[tag_name] = max(depth[tag_name], 0)  # a closing tag without an opening one
         start = tail.end()
     if not any(depth.values()):
         public_parts.append(text[start:])

@@ -99,26 +99,31 @@ def _is_command(words: Sequence[str]) -> bool:
     if tuple(words[:2]) in _TEXT_COMMANDS:
         return True
     has_command_below = len(words) > 1 and words[1] in _COMMANDS[words[0]]
-    return all(map(_is_argument, words[2 if has_command_below else 1 :]))
+    arguments = words[2:] if has_command_below else words[1:]
+    return all(map(_is_argument, arguments))
 
 
 def _is_argument(word: str) -> bool:
     """Return whether a word is an option, a number, an id, a slug, a path or a setting: no sentence has it."""
-    bare = word.strip(",").partition(":")[2] or word.strip(",")
-    number = bare[1:] if bare[:1].isalpha() else bare
-    if number.isdigit() or bare in ("all", "true", "false") or (len(bare) > 5 and "-" in bare[1:-1]):
+    bare = word.strip(",")
+    bare = bare.partition(":")[2] or bare  # `L:3`
+    number = bare[1:] if bare[:1].isalpha() else bare  # `L3`
+    is_slug = len(bare) > 5 and "-" in bare[1:-1]
+    if number.isdigit() or is_slug or bare in ("all", "true", "false"):
         return True
     is_option = word.startswith("-") and word.strip("-") != ""
-    is_setting = word.isalnum() and word[0].islower() and word != word.lower()
-    return is_option or is_setting or "/" in word or "." in word[:-1] or "_" in word
+    is_setting = word.isalnum() and word[0].islower() and word != word.lower()  # in camel case
+    is_path = "/" in word or "." in word[:-1] or "_" in word
+    return is_option or is_setting or is_path
 
 
 def _strip_quoted(text: str) -> str:
     """Return a command without its quoted arguments."""
     for quote in "\"'":
         parts = text.split(quote)
-        if len(parts) % 2:
-            text = "".join(parts[::2])
+        has_pairs_only = len(parts) % 2 == 1
+        if has_pairs_only:
+            text = "".join(parts[::2])  # every second part is inside a pair
     return text
 
 
@@ -162,8 +167,9 @@ def _is_at_line_start(text: str, position: int, read_to: int) -> bool:
 
     Elsewhere it is probably a person's mention of the element in a sentence.
     """
-    line_start = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position].rpartition("\n")[2].rstrip()
-    return not line_start or line_start.endswith(">")
+    preceding = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position]
+    line_start = preceding.rpartition("\n")[2].rstrip()
+    return line_start == "" or line_start.endswith(">")
 
 
 def _strip_lessons(text: str) -> str:

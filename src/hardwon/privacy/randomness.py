@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # Of the ids of sessions, messages and calls: these are random but not secret.
 KNOWN_ID_PREFIXES = (
     *("toolu_", "session_", "msg_", "req_", "call_", "resp_", "chatcmpl-", "item_", "thread_", "run_", "asst_"),
@@ -31,22 +35,22 @@ _MARKING_TABLE = bytes([32 if code == 32 else 97 for code in _BLANKING_TABLE])
 
 
 def is_key_like(value: str) -> bool:
-    """Return whether a value does not read like words: rare letter pairs, many digits, or random changes of case."""
-    digits = sum(map(value.count, "0123456789"))
-    if len(set(value)) < 4 or value.lower() == value.upper():
+    """Return whether a value does not read like words: rare letter pairs, many digits, or random changes of case.
+
+    A value with digits needs fewer other signs.
+    """
+    has_letters = value.lower() != value.upper()
+    if len(set(value)) < 4 or not has_letters:
         return False
-    if digits * 4 >= len(value):
+    digit_count = sum(map(value.count, "0123456789"))
+    if digit_count * 4 >= len(value):
         return True
     wordiness = _compute_wordiness(value)
-    if (
-        len(value) > (11 if digits else 13)
-        and wordiness < (0.65 if digits else 0.45)
-        and _compute_jumble(value) >= (0.25 if digits else 0.15)
-    ):
-        return True
-    if not digits:
-        return len(value) > 19 and wordiness < 0.3
-    return wordiness < (0.55 if digits < 4 else 0.75)
+    if digit_count:
+        is_jumbled = len(value) > 11 and wordiness < 0.65 and _compute_jumble(value) >= 0.25
+        return is_jumbled or wordiness < (0.55 if digit_count < 4 else 0.75)
+    is_jumbled = len(value) > 13 and wordiness < 0.45 and _compute_jumble(value) >= 0.15
+    return is_jumbled or (len(value) > 19 and wordiness < 0.3)
 
 
 def _compute_jumble(value: str) -> float:
@@ -60,9 +64,15 @@ def _compute_jumble(value: str) -> float:
 
 
 def _compute_wordiness(value: str) -> float:
-    """Return the share of a value's letter pairs that are common in words."""
-    pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
-    return sum(pair.lower() in _COMMON_PAIRS for pair in pairs) / len(pairs) if pairs else 0.0
+    """Return the share of a value's letter pairs that are common in words; 0 if it has no pairs."""
+    pairs = []
+    for first, second in pairwise(value[:512]):
+        begins_word = first.islower() and second.isupper()  # in camel case
+        if first.isalpha() and second.isalpha() and not begins_word:
+            pairs.append(f"{first}{second}".lower())
+    if not pairs:
+        return 0.0
+    return sum(pair in _COMMON_PAIRS for pair in pairs) / len(pairs)
 
 
 def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[str]:
@@ -86,13 +96,15 @@ def is_random(run: str) -> bool:
     """Return whether a run is random, and not a hash, a UUID, a path or a compound name."""
     if _DIGITS.isdisjoint(run):
         return False
-    if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: judge each side by itself
-        return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in run.split("="))
+    if "=" in run.strip("="):  # `commit=45de…`: judge each side by itself
+        return _has_random_piece(run.split("="))
     if run.rpartition("/")[2].startswith(KNOWN_ID_PREFIXES):
         return False
     pieces = run.split("/")
-    if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):
-        return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in pieces)
+    if len(pieces) > 1:  # a path, or a key in base64, which has neither these signs nor pieces in hex
+        is_path = "-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))
+        if is_path:
+            return _has_random_piece(pieces)
     if run.startswith(("sha1-", "sha256-", "sha384-", "sha512-", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj")):
         return False
     if _is_hex(run):
@@ -104,9 +116,13 @@ def is_random(run: str) -> bool:
     if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or step_count * 2 > len(rest[:512]):
         return False
     is_mixed_case = rest != rest.lower() and rest != rest.upper()
-    return _compute_wordiness(rest) < (0.45 if is_mixed_case else 0.35) and (
-        is_mixed_case or (digits > 4 and "-" not in rest)
-    )
+    if is_mixed_case:
+        return _compute_wordiness(rest) < 0.45
+    return digits > 4 and "-" not in rest and _compute_wordiness(rest) < 0.35
+
+
+def _has_random_piece(pieces: Sequence[str]) -> bool:
+    return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in pieces)
 
 
 def _is_hex(piece: str) -> bool:

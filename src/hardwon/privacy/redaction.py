@@ -128,7 +128,9 @@ _compiled: dict[str, re.Pattern[str]] = {}
 
 def redact_text(text: str) -> str:
     """Return the text with every secret replaced."""
-    for _ in range(_MAX_PASSES if len(text) > 7 else 0):
+    if len(text) <= 7:  # too short for any rule
+        return text
+    for _ in range(_MAX_PASSES):
         folded_text = fold_case(text)
         unbroken_runs = find_unbroken_runs(text, MIN_RUN_LENGTH)
         redacted = text
@@ -161,13 +163,18 @@ def is_secret_name(name: str) -> bool:
     folded_name = fold_case(name).strip(" :_-")
     if folded_name in ("cookie", "set-cookie"):
         return True
+    # The spelling tells where words begin in camel case; it can only be used if the positions are the same.
+    spelled_name = name if len(name) == len(folded_name) else folded_name
     for stem in NAME_STEMS:
         position = folded_name.rfind(stem)
-        if position >= 0 and _rate_promise(
-            name if len(name) == len(folded_name) else folded_name, folded_name, position, len(folded_name)
-        ):
-            return stem != "key" or folded_name[:position].rstrip("_-. ").endswith(KEY_NAME_PREFIXES)
+        if position >= 0 and _rate_promise(spelled_name, folded_name, position, len(folded_name)):
+            return stem != "key" or _is_secret_key_name(folded_name[:position])
     return False
+
+
+def _is_secret_key_name(lead: str) -> bool:
+    """Return whether `key` after this lead is a secret, as in `api_key`; most keys, such as cache keys, are not."""
+    return lead.rstrip("_-. ").endswith(KEY_NAME_PREFIXES)
 
 
 def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[int, int]]:
@@ -192,12 +199,15 @@ def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> 
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:
+    """Return the text with each span replaced; the very same text if there is none, which the caller tests."""
     pieces: list[str] = []
     copied_end = 0
     for start, end in spans:
         pieces += [text[copied_end:start], f"[redacted:{kind}]"]
         copied_end = end
-    return "".join([*pieces, text[copied_end:]]) if pieces else text
+    if not pieces:
+        return text
+    return "".join([*pieces, text[copied_end:]])
 
 
 def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_text: str) -> Iterator[tuple[int, int]]:
@@ -236,23 +246,26 @@ def _find_spots(rule: SecretRule, literals: Sequence[str], haystack: str) -> lis
 def _is_word_start(haystack: str, position: int, edge: str) -> bool:
     """Return whether a word may begin here; it also may after an escaped newline or a percent escape."""
     preceding = haystack[position - 1 : position]
-    if not preceding.isalnum() and (not preceding or preceding not in edge):
+    if preceding == "" or (not preceding.isalnum() and preceding not in edge):
         return True
-    return (
-        haystack[max(position - 2, 0) : position] in ("\\n", "\\r", "\\t")
-        or haystack[max(position - 3, 0) : position - 2] == "%"
-    )
+    is_after_escape = haystack[max(position - 2, 0) : position] in ("\\n", "\\r", "\\t")
+    is_after_percent_escape = haystack[max(position - 3, 0) : position - 2] == "%"  # `%20`
+    return is_after_escape or is_after_percent_escape
 
 
 def _is_secret(flags: str, match: re.Match[str]) -> bool:
     """Return whether a rule's match is a real secret, not a placeholder."""
     group = match.lastgroup
-    value = match[match.lastgroup or 0]
-    if value.startswith(_REDACTION_PREFIX) or (len(value) <= _MAX_JUDGED_CHARS and _is_stand_in(value, bool(group))):
+    value = match[group or 0]
+    if value.startswith(_REDACTION_PREFIX):
+        return False
+    if len(value) <= _MAX_JUDGED_CHARS and _is_stand_in(value, may_be_template=group is not None):
         return False
     if "spoken" in flags:
         return _is_spoken_secret(match, value.rstrip(".,;:!?)*"))
-    return ("random" not in flags and group != "user") or is_key_like(value)
+    if "random" in flags or group == "user":
+        return is_key_like(value)
+    return True
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
@@ -316,15 +329,14 @@ def _find_named_spans(text: str, folded_text: str, stems: Sequence[str]) -> Iter
 
 
 def _find_names(text: str, folded_text: str, stems: Sequence[str]) -> list[_SecretName]:
+    """Return the names that promise a secret and may have a value after them, in the order of the text."""
     names: list[_SecretName] = []
     for stem in stems:
         length = len(stem)
         position = folded_text.find(stem)
         while position >= 0:
-            # Most keys, such as cache keys, are not secrets; the prefix is the cheapest test.
-            if stem != "key" or folded_text[max(position - 16, 0) : position].rstrip("_-. ").endswith(
-                KEY_NAME_PREFIXES
-            ):
+            # The cheapest test first, because `key` is a frequent word.
+            if stem != "key" or _is_secret_key_name(folded_text[max(position - 16, 0) : position]):
                 stretch = folded_text[position : position + _MAX_NAME_CHARS]
                 end = position + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
                 promise = _rate_promise(text, folded_text, position, end)
@@ -345,8 +357,10 @@ def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
         if not promise:
             return 0
     if ending in SHORT_ENDINGS:
+        # Within a word it is not a word of its own, as in `compass`.
         if folded_text[start - 1 : start].isalpha() and not text[start].isupper():
-            return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # `\\npass`: the letter is an escape's
+            is_after_escape = folded_text[start - 2 : start - 1] == "\\"  # `\\npass`: the letter is the escape's
+            return promise if is_after_escape else 0
         if _ends_identifier(folded_text, start):
             return 0
     return promise
@@ -396,10 +410,14 @@ def _find_value(text: str, name: _SecretName) -> tuple[int, int] | None:
 
 
 def _is_block_secret(value: str) -> bool:
-    return len(value) > _MAX_JUDGED_CHARS or not (value.startswith(_REDACTION_PREFIX) or _is_placeholder(value))
+    """Return whether the indented lines of a YAML block are a secret; long ones are not judged, so they count."""
+    if len(value) > _MAX_JUDGED_CHARS:
+        return True
+    return not value.startswith(_REDACTION_PREFIX) and not _is_placeholder(value)
 
 
 def _is_in_table(text: str, name: _SecretName) -> bool:
+    """Return whether a name is in a row of a Markdown table, whose line may have a diff sign or a number before it."""
     line = text[max(name.start - 120, 0) : name.start].rpartition("\n")[2]
     return line.lstrip(" \t+-0123456789\u2192").startswith("|")
 
@@ -436,6 +454,7 @@ def _get_line_lead(text: str, name: _SecretName) -> str:
 
 
 def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted: re.Match[str]) -> bool:
+    """Judge a value in quotes: a call's argument, a sentence and a label are seldom secrets."""
     value = quoted["value"]
     if value.startswith(_REDACTION_PREFIX) or not value.strip():
         return False
@@ -454,7 +473,9 @@ def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted:
     if not is_literal:
         return len(value) > 5 and is_key_like(value)
     if name.promise == _WEAK:
-        return len(value) > 5 and (is_key_like(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
+        if len(value) <= 5:
+            return False
+        return is_key_like(value) or _is_basic_credentials(value) or _is_mixed_value(name, value)
     if join["quoted_only"] == "," and not name.is_upper and _has_shape("words", value):
         # `put("password", "…")` sets a password; `["password", "email"]` lists names, which are short or identifiers.
         return len(value) > 9 and "_" not in value and not _has_telling_word(value)
@@ -469,6 +490,7 @@ def _is_mixed_value(name: _SecretName, value: str) -> bool:
 
 
 def _is_secret_sentence(name: _SecretName, value: str) -> bool:
+    """Judge a quoted value of several words: a passphrase is short and has none of the words that sentences have."""
     words = value.split()
     if any(len(piece) > 15 and is_key_like(piece) for piece in words):
         return True
@@ -536,6 +558,7 @@ def _is_identifier(value: str) -> bool:
 
 
 def _has_telling_word(value: str) -> bool:
+    """Return whether a value speaks of a secret instead of being one: `db_password`, `tokenFile`."""
     folded_value = fold_case(value)
     if any(part in folded_value for part in SECRET_NAME_PARTS):
         return True
@@ -597,23 +620,32 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
 
 
 def _redact_random(text: str, unbroken_runs: Sequence[str]) -> str:
+    """Replace runs that are too random to be anything but a key; those after a known prefix, such as a hash's, stay."""
     if not any(len(run) >= MIN_RANDOM_LENGTH and is_random(run) for run in unbroken_runs):
         return text
 
     def replace_run(match: re.Match[str]) -> str:
-        run = match["secret"][len(match["escaped"] or "") :]
-        return match[0] if match["known"] or not is_random(run) else f"{match['escaped'] or ''}[redacted:random]"
+        escape = match["escaped"] or ""  # the letter of `\n` before the run
+        run = match["secret"][len(escape) :]
+        if match["known"] or not is_random(run):
+            return match[0]
+        return f"{escape}[redacted:random]"
 
     return _compile_pattern(_PATTERNS["run"]).sub(replace_run, text)
 
 
 def _compile_pattern(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
+    """Compile a pattern on first use; one that is searched in folded text ignores case."""
     if pattern not in _compiled:
         import re
 
-        _compiled[pattern] = re.compile(pattern, re.VERBOSE | re.ASCII | (re.IGNORECASE if is_folded else 0))
+        flags = re.VERBOSE | re.ASCII
+        if is_folded:
+            flags |= re.IGNORECASE
+        _compiled[pattern] = re.compile(pattern, flags)
     return _compiled[pattern]
 
 
 def _has_shape(shape: str, value: str) -> bool:
+    """Return whether a value begins like one of the shapes in `_PATTERNS`, such as `number` or `path_or_url`."""
     return bool(_compile_pattern(_PATTERNS[shape]).match(value))

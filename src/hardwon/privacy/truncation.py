@@ -51,15 +51,19 @@ def trim_text(text: str, max_length: int) -> str:
     """Cut a text to `max_length`: two thirds from the head, one from the tail, and a note of the cut between them."""
     if len(text) <= max_length:
         return text
-    head, tail, cut = (text.head, text.tail, text.cut_length) if isinstance(text, Excerpt) else (text, text, 0)
-    length = len(head) + len(tail) + cut if cut else len(text)
-    room = max_length - len(_format_cut_note(length))
+    head = tail = text
+    full_length = len(text)
+    if isinstance(text, Excerpt):
+        head = text.head
+        tail = text.tail
+        full_length = len(head) + len(tail) + text.cut_length
+    room = max_length - len(_format_cut_note(full_length))
     if room < 2:
         return text[: max(max_length, 0)]
-    from_tail = room // 3
-    from_head = min(room - from_tail, len(head))
-    from_tail = min(from_tail, len(tail))
-    return f"{head[:from_head]}{_format_cut_note(length - from_head - from_tail)}{tail[len(tail) - from_tail :]}"
+    tail_length = min(room // 3, len(tail))
+    head_length = min(room - room // 3, len(head))
+    note = _format_cut_note(full_length - head_length - tail_length)
+    return f"{head[:head_length]}{note}{tail[len(tail) - tail_length :]}"
 
 
 def trim_value(value: Any, max_string: int, max_total: int) -> Any:
@@ -98,22 +102,21 @@ def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
             parent[slot] = new_dict = _cut_keys(item, string_limit, item_limit)
             waiting += [(inner, new_dict, name, depth + 1) for name, inner in new_dict.items()]
             if len(item) > item_limit:
-                new_dict["…"] = trim_text(
-                    _format_keys_note(len(item) - item_limit + _read_omitted_count(item.get("…"))), string_limit
-                )
+                omitted_count = len(item) - item_limit + _read_omitted_count(item.get("…"))
+                new_dict["…"] = trim_text(_format_keys_note(omitted_count), string_limit)
         elif isinstance(item, list | tuple):
             parent[slot] = new_list = list(item[:item_limit])
             waiting += [(inner, new_list, index, depth + 1) for index, inner in enumerate(new_list)]
             if len(item) > item_limit:
-                new_list.append(
-                    trim_text(_format_items_note(len(item) - item_limit + _read_omitted_count(item[-1])), string_limit)
-                )
+                omitted_count = len(item) - item_limit + _read_omitted_count(item[-1])
+                new_list.append(trim_text(_format_items_note(omitted_count), string_limit))
         else:
             parent[slot] = item
     return root[0]
 
 
 def _cut_keys(item: dict[Any, Any], string_limit: int, item_limit: int) -> dict[Any, Any]:
+    """Return the first items of an object under shortened keys; two keys that become equal count as one."""
     new_dict: dict[Any, Any] = {}
     for name, inner in item.items():
         if len(new_dict) == item_limit:
@@ -131,7 +134,7 @@ def _format_keys_note(count: int) -> str:
 
 
 def _read_omitted_count(note: object) -> int:
-    """Return how many items an earlier note says were left out, minus one for the note itself."""
+    """Return how many items an earlier note says were left out, minus one for the note itself; 0 for other texts."""
     if not isinstance(note, str) or not note.startswith("[… ") or not note.endswith(" left out …]"):
         return 0
     number = note[3:].partition(" ")[0].replace(",", "")
@@ -145,10 +148,12 @@ def _measure_json(value: Any, limit: int) -> int:
     while waiting and size <= limit:
         item = waiting.pop()
         if isinstance(item, dict):
-            size += 2 + max(2 * len(item) - 1, 0) + sum(len(dumps(str(name))) for name in item)
+            colons_and_commas = max(2 * len(item) - 1, 0)
+            size += len("{}") + colons_and_commas + sum(len(dumps(str(name))) for name in item)
             waiting += item.values()
         elif isinstance(item, list | tuple):
-            size += 2 + max(len(item) - 1, 0)
+            commas = max(len(item) - 1, 0)
+            size += len("[]") + commas
             waiting += item
         else:
             size += len(dumps(item))
@@ -159,7 +164,9 @@ def clean_long_text(text: str, max_length: int) -> str:
     """Return at most `max_length` characters of a text, without its private parts and secrets."""
     if not text:
         return text
-    return trim_text(remove_margins(redact_text(cut_with_margins(strip_long_text(text), max_length))), max_length)
+    # The order matters, see the top of this file.
+    cut_text = cut_with_margins(strip_long_text(text), max_length)
+    return trim_text(remove_margins(redact_text(cut_text)), max_length)
 
 
 def strip_long_text(text: str) -> str:
@@ -179,15 +186,18 @@ def prune_value(value: Any, max_length: int) -> Any:
     """
     if not isinstance(value, dict | list | tuple):
         return value
+    max_kept_chars = max_length + 2 * MARGIN_CHARS  # of one string
     nodes = MAX_NODES
-    characters = max(MAX_SCANNED_CHARS, max_length + 2 * MARGIN_CHARS)
+    characters = max(MAX_SCANNED_CHARS, max_kept_chars)
     pruned: Any = {} if isinstance(value, dict) else []
+    # The containers that are being copied, outermost first, each with its copy and an iterator over the rest of it.
     stack = [(value, pruned, _iterate_items(value))]
     while stack:
         item, copy, items = stack[-1]
         for key, inner in items:
             nodes -= 1
-            characters -= min(len(inner), max_length + 2 * MARGIN_CHARS) if isinstance(inner, str) else 0
+            if isinstance(inner, str):
+                characters -= min(len(inner), max_kept_chars)
             if nodes < 0 or characters < 0:
                 break
             if not isinstance(inner, dict | list | tuple):
@@ -211,6 +221,7 @@ def _iterate_items(container: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _put_item(copy: Any, key: Any, value: Any) -> None:
+    """Add a value to the copy of a list or an object; a huge key is replaced, since keys are never cut."""
     if not isinstance(copy, dict):
         copy.append(value)
     elif isinstance(key, str) and len(key) > _MAX_KEY_CHARS:
@@ -232,7 +243,9 @@ def cut_with_margins(text: str, max_length: int) -> str:
     tail = max_length // 3 + MARGIN_CHARS
     head = max_length - max_length // 3 + MARGIN_CHARS
     cut = len(text) - head - tail
-    return f"{text[:head]}{_CUT_START}{cut}{_CUT_END}{text[-tail:]}" if cut > 0 else text
+    if cut <= 0:
+        return text
+    return f"{text[:head]}{_CUT_START}{cut}{_CUT_END}{text[-tail:]}"
 
 
 def remove_margins(text: str) -> str:
@@ -240,5 +253,5 @@ def remove_margins(text: str) -> str:
     head, mark, rest = text.partition(_CUT_START)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:
-        return text
+        return text  # it was not cut, whatever the text itself says
     return Excerpt(head[:-MARGIN_CHARS], tail[MARGIN_CHARS:], int(number) + 2 * MARGIN_CHARS)

@@ -137,6 +137,7 @@ def judge_call(event: Event, home: str) -> str:
 
 
 def _judge_command(command: str, event: Event, home: str) -> str:
+    """Return why an agent may not run this shell command; empty if it may."""
     # Two searches in the text rule out almost every call; parsing comes after them.
     unbroken = command.replace("\\\n", "") if "\\\n" in command else command  # a line may go on within a name
     mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
@@ -147,10 +148,13 @@ def _judge_command(command: str, event: Event, home: str) -> str:
     if parsed is None:
         from hardwon.self_protection.files import judge_long_command
 
-        return (_scan_long_command(command) if mentions_hardwon else "") or judge_long_command(command, home)
-    reason = _judge_own_commands(parsed.simple_commands) if mentions_hardwon else ""
-    if reason or not can_write or _is_only_hardwon(parsed):
+        if mentions_hardwon and (reason := _scan_long_command(command)):
+            return reason
+        return judge_long_command(command, home)
+    if mentions_hardwon and (reason := _judge_own_commands(parsed.simple_commands)):
         return reason
+    if not can_write or _is_only_hardwon(parsed):
+        return ""
     from hardwon.self_protection.files import judge_writes
 
     return judge_writes(parsed, command, event, home)
@@ -229,7 +233,8 @@ def _can_write_own_files(text: str, cwd: str, home: str) -> bool:
             return True
     if home not in _real_homes:
         _real_homes[home] = os.path.realpath(home)
-    return cwd.startswith((home, _real_homes[home])) or home.rpartition("/")[2] in text
+    home_name = home.rpartition("/")[2]  # a person may have put the home under another name than .hardwon
+    return home_name in text or cwd.startswith((home, _real_homes[home]))
 
 
 def _can_edit_own_files(event: Event, home: str) -> bool:
@@ -284,8 +289,10 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
                 simples += inner.simple_commands
                 redirections += [(len(command), file) for _, file in inner.redirections]
                 loop_words += inner.loop_words
+        if simple.program not in _LAUNCHERS or depth >= _MAX_LAUNCH_DEPTH:
+            continue
         # `tmux send-keys 'hardwon accept 3'` runs what the string says.
-        for word in simple.words[1:] if simple.program in _LAUNCHERS and depth < _MAX_LAUNCH_DEPTH else ():
+        for word in simple.words[1:]:
             inner = _parse_nested(word, depth + 1) if " " in word else None
             if inner is not None:
                 simples += inner.simple_commands
@@ -332,21 +339,25 @@ def _find_script(words: Sequence[str]) -> Sequence[str]:
 
 
 def _is_own_name(word: str) -> bool:
+    """Return whether a word is hardwon's program, module or package, such as `bin/hardwon` or `hardwon[mcp]==0.1`."""
     name = word.removesuffix("/__main__.py").removesuffix(".__main__").rpartition("/")[2]
-    return name.startswith(PROGRAM_NAME) and name[len(PROGRAM_NAME) :][:1] in ("", *"@=[<>~!")
+    if not name.startswith(PROGRAM_NAME):
+        return False
+    following = name[len(PROGRAM_NAME) :][:1]
+    return following in ("", *"@=[<>~!")
 
 
 def _is_decision(arguments: Sequence[str]) -> bool:
+    """Return whether hardwon with these arguments does something that only a person may do."""
     # `hardwon data purge` is `hardwon purge`, and `hardwon worker jobs` is `hardwon jobs`.
     if arguments and arguments[0] in ("data", "worker"):
         arguments = arguments[1:]
     verb, *operands = [word for word in arguments if not word.startswith("-")] or [""]
     options = {word.partition("=")[0] for word in arguments if word.startswith("-")}
-    if (
-        verb not in _DECIDING_VERBS
-        or options in ({"--help"}, {"-h"})
-        or options.intersection(_SHOWING_OPTIONS.get(verb, ()))
-    ):
+    if verb not in _DECIDING_VERBS:
+        return False
+    is_help = options in ({"--help"}, {"-h"})
+    if is_help or options.intersection(_SHOWING_OPTIONS.get(verb, ())):
         return False
     if verb == "backup":
         return _is_backup_reduction(arguments)
@@ -369,34 +380,38 @@ def _is_backup_reduction(arguments: Sequence[str]) -> bool:
 def _is_hiding_caller(simple: SimpleCommand) -> bool:
     """Return whether a command changes the variables that show an agent runs hardwon, or the home it uses."""
     wrappers = [word.rpartition("/")[2] for word in simple.prefix_words]
-    if simple.program not in (*_SETTERS, "env") and simple.program[:1] != "-":
-        words = simple.prefix_words
-    else:
-        words = simple.words
-    names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(words).split()}
-    is_cleared = "env" in wrappers and any(
-        word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in words
-    )
-    if is_cleared or "sudo" in wrappers or "doas" in wrappers or simple.program in _CLEARING_LAUNCHERS:
+    if "sudo" in wrappers or "doas" in wrappers or simple.program in _CLEARING_LAUNCHERS:
         return True
+    sets_variables = simple.program in (*_SETTERS, "env") or simple.program.startswith("-")
+    words = simple.words if sets_variables else simple.prefix_words
+    if "env" in wrappers and any(map(_is_clearing_option, words)):
+        return True
+    # `NAME=value`, `-uNAME`, `--unset=NAME`; a word may hold several of them in quotes.
+    names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(words).split()}
     return not names.isdisjoint(_GUARDED_VARIABLES)
 
 
+def _is_clearing_option(word: str) -> bool:
+    """Return whether this option makes env start with an empty environment: `-`, `-i`, also among other letters."""
+    if word.startswith("--"):
+        return word == "--ignore-environment"
+    return word == "-" or (word.startswith("-") and "i" in word)
+
+
 def _is_hook_run(simple: SimpleCommand) -> bool:
+    """Return whether a command runs hardwon's hook, directly or by an interpreter, a shell or a launcher."""
     words = simple.words
-    if any(
-        word.rpartition("/")[2] == _HOOK_LAUNCHER and words[index + 1 : index + 2] in _AGENT_ARGUMENTS
-        for index, word in enumerate(words)
-    ):
-        return True
+    for position, word in enumerate(words):
+        if word.rpartition("/")[2] == _HOOK_LAUNCHER and words[position + 1 : position + 2] in _AGENT_ARGUMENTS:
+            return True
     if simple.program in _LAUNCHERS:
         starts = [position for position, word in enumerate(words) if word == "run" or word.startswith(_INTERPRETERS)]
         return bool(starts) and _is_hook(_find_script(words[starts[-1] :]))
-    if simple.program in _SHELLS and "-n" in words:
+    if simple.program in _SHELLS and "-n" in words:  # which only checks the syntax
         return False
-    return _is_hook(
-        _find_script(words) if simple.program.startswith(_INTERPRETERS) or simple.program in _SHELLS else words
-    )
+    if simple.program in _SHELLS or simple.program.startswith(_INTERPRETERS):
+        return _is_hook(_find_script(words))
+    return _is_hook(words)
 
 
 def _is_hook(words: Sequence[str]) -> bool:
@@ -405,11 +420,11 @@ def _is_hook(words: Sequence[str]) -> bool:
     Run from its own folder it is just `hook.py`, which counts only with three or more arguments.
     """
     path = words[0] if words else ""
-    return (
-        path.endswith((f"{PROGRAM_NAME}/hook.py", f"{PROGRAM_NAME}.hook"))
-        or (path.rpartition("/")[2] == "hook.py" and len(words) > 3)
-        or (PROGRAM_NAME in path and path.endswith(f"/{_HOOK_LAUNCHER}"))
-    )
+    if path.endswith((f"{PROGRAM_NAME}/hook.py", f"{PROGRAM_NAME}.hook")):
+        return True
+    if path.endswith(f"/{_HOOK_LAUNCHER}"):
+        return PROGRAM_NAME in path
+    return path.rpartition("/")[2] == "hook.py" and len(words) > 3
 
 
 def _scan_long_command(command: str) -> str:

@@ -93,7 +93,11 @@ class ProtectedPaths:
         return False
 
     def has_home_below(self, path: str) -> bool:
-        return any(_is_at_or_below(home, spelling) for spelling in self._iter_spellings(path) for home in self._homes)
+        """Return whether removing a path would remove the home."""
+        for spelling in self._iter_spellings(path):
+            if any(_is_at_or_below(home, spelling) for home in self._homes):
+                return True
+        return False
 
     def has_hooks(self, path: str) -> bool:
         """Return whether a path is an agent's settings file that runs hardwon's hooks on this home."""
@@ -102,14 +106,16 @@ class ProtectedPaths:
         if os.path.basename(path) == "config.toml":  # Codex stores there which hooks of hooks.json a person trusts
             path = os.path.join(os.path.dirname(path), "hooks.json")
         self._reads_left -= 1
-        if self._reads_left < 0:
+        if self._reads_left < 0:  # an honest command names few settings files, so the others count as protected
             return os.path.exists(path)
         text = read_settings(path)
         if f'"{_PLUGIN_MARK}' in text:
             return True
+        # JSON may spell a home beyond ASCII with escapes, so it is not looked for.
         return _HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
 
     def has_hooks_below(self, folder: str) -> bool:
+        """Return whether a folder is an agent's, with a settings file that runs hardwon's hooks."""
         folder = folder.rstrip("/")
         if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._configured_folders:
             return False
@@ -299,14 +305,19 @@ def _is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) 
     if isinstance(tool_input.get("content"), str):
         return _has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
+    if not isinstance(edits, list):
+        edits = [tool_input]
     new_text = old_text
-    for edit in edits if isinstance(edits, list) else [tool_input]:
-        old, new = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, dict) else (None, None)
+    for edit in edits:
+        fields = _as_map(edit)
+        old = fields.get("old_string")
+        new = fields.get("new_string")
         if not isinstance(old, str) or not isinstance(new, str):
             return False
         # What the edit replaces is in the file, so its effect can be computed.
         if old and old in new_text:
-            new_text = new_text.replace(old, new) if edit.get("replace_all") is True else new_text.replace(old, new, 1)
+            replacement_count = -1 if fields.get("replace_all") is True else 1
+            new_text = new_text.replace(old, new, replacement_count)
         elif _touches_hooks(old, new):
             return False
     return _has_same_hooks(path, old_text, new_text)
@@ -328,6 +339,7 @@ def _read_parts(path: str, text: str) -> dict[str, Any] | None:
 
 
 def _read_json_parts(text: str) -> dict[str, Any]:
+    """Return from a JSON settings file the switches for all hooks, hardwon's plugin, and the hooks that run it."""
     from hardwon.agents.settings_files import get_value
 
     settings = _as_map(get_value(text))
@@ -338,13 +350,16 @@ def _read_json_parts(text: str) -> dict[str, Any]:
         if plugin.startswith(_PLUGIN_MARK):
             parts[plugin] = is_on
     for event, entries in _as_map(settings.get("hooks")).items():
-        own_entries = [entry for entry in entries if _HOOK_SCRIPT in str(entry)] if isinstance(entries, list) else []
+        if not isinstance(entries, list):
+            continue
+        own_entries = [entry for entry in entries if _HOOK_SCRIPT in str(entry)]
         if own_entries:
             parts[f"hooks.{event}"] = own_entries
     return parts
 
 
 def _read_toml_parts(text: str) -> dict[str, Any]:
+    """Return from Codex's config.toml the switches for all hooks, and which hooks a person trusts."""
     import tomllib
 
     config = tomllib.loads(text)

@@ -159,7 +159,10 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
 
 
 def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
-    assignments = [*simple.prefix_words, *(simple.words[1:] if simple.program in _SETTERS else ())]
+    """Take over the assignments of a command: `A=1 …` before a program, `export A=1`."""
+    assignments = list(simple.prefix_words)
+    if simple.program in _SETTERS:
+        assignments += simple.words[1:]
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if equals and name.isidentifier():
@@ -186,9 +189,14 @@ def _has_word(loop_words: Sequence[tuple[int, str]], index: int, word: str) -> b
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
+    """Follow `cd FOLDER`, `cd -` to the folder before, and `cd` alone to the person's own."""
     operands = [word for word in simple.words[1:] if not word.startswith("-") or word == "-"]
-    folder = variables["OLDPWD"] if operands[:1] == ["-"] else (operands or ["~"])[0]
-    variables["OLDPWD"], variables["PWD"] = variables["PWD"], resolve_path(folder, variables["PWD"], variables)
+    folder = operands[0] if operands else "~"
+    if folder == "-":
+        folder = variables["OLDPWD"]
+    old_folder = variables["PWD"]
+    variables["PWD"] = resolve_path(folder, old_folder, variables)
+    variables["OLDPWD"] = old_folder
 
 
 def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
@@ -339,8 +347,10 @@ def _find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
         yield from finder(words)
         return
     rule = WRITE_RULES.get(program, _OUTPUT_RULE)
-    # with -i the rest of the letters is its value: `-i.bak`
-    options = _find_options(words, (*rule.options_with_value, "-i") if rule.only_with else rule.options_with_value)
+    options_with_value = rule.options_with_value
+    if rule.only_with:
+        options_with_value = (*options_with_value, "-i")  # the rest of the letters is its value: `-i.bak`
+    options = _find_options(words, options_with_value)
     if rule.only_with and options.isdisjoint(rule.only_with):
         return
     if not options.isdisjoint(rule.never_with):
@@ -363,10 +373,13 @@ def _find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
         yield from operands[:1]
     elif rule.operands == "last" and not values:
         yield from operands[-1:]
-        # into a folder it goes under its own name
-        yield from (os.path.join(operands[-1], os.path.basename(source.rstrip("/"))) for source in operands[:-1])
-    elif rule.operands == "last":
-        yield from (os.path.join(value, os.path.basename(source)) for value in values for source in operands)
+        # If the last operand is a folder, each source goes into it under its own name.
+        for source in operands[:-1]:
+            yield os.path.join(operands[-1], os.path.basename(source.rstrip("/")))
+    elif rule.operands == "last":  # `-t FOLDER` names the folder instead
+        for folder in values:
+            for source in operands:
+                yield os.path.join(folder, os.path.basename(source))
 
 
 def _find_options(words: Sequence[str], options_with_value: Sequence[str]) -> frozenset[str]:
@@ -397,11 +410,16 @@ def _find_values(words: Sequence[str], options: Sequence[str]) -> Iterator[str]:
         elif word.startswith("-") and not word.startswith("--"):
             for position, letter in enumerate(word[1:], 2):
                 if f"-{letter}" in options:
-                    yield from [word[position:]] if word[position:] else following
+                    rest = word[position:]
+                    if rest:
+                        yield rest
+                    else:
+                        yield from following
                     break
 
 
 def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> list[str]:
+    """Return the words of a command that are neither options nor values of options."""
     operands = list[str]()
     is_value = False
     options_ended = False
@@ -413,9 +431,9 @@ def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> l
         elif word == "--":
             options_ended = True
         else:
-            is_value = word in options_with_value or (
-                not word.startswith("--") and f"-{word[-1]}" in options_with_value and len(word) > 2
-            )
+            # The value of combined letters is the next word if the last letter takes one: `-vo FILE`.
+            is_combined = len(word) > 2 and not word.startswith("--")
+            is_value = word in options_with_value or (is_combined and f"-{word[-1]}" in options_with_value)
     return operands
 
 
@@ -446,14 +464,14 @@ def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
             run_words = words[position + 1 :]
             end = next((index for index, part in enumerate(run_words) if part in (";", "+")), len(run_words))
             program = run_words[0].rpartition("/")[2] if run_words else ""
-            if any(
-                _STDIN_PLACEHOLDER in word and word in run_words
-                for word in _find_written_words(program, run_words[:end])
-            ):
-                yield from folders
+            for written_word in _find_written_words(program, run_words[:end]):
+                if _STDIN_PLACEHOLDER in written_word and written_word in run_words:
+                    yield from folders
+                    break
 
 
 def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
+    """Yield the folder that tar extracts into, or the archive that it writes."""
     # The first word may be letters without a dash: `tar xf FILE`.
     bundled = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     options = _find_options([*words[:1], f"-{bundled}", *words[1:]], ("-f", "-C"))
@@ -465,13 +483,15 @@ def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
 
 def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield git's working folder and its arguments, unless the command only shows something."""
-    folder, position = ".", 1
+    folder = "."
+    position = 1  # of the verb, once the options before it are skipped
     while position < len(words) and words[position].startswith("-"):
+        has_value = words[position] in ("-C", "-c", "--git-dir", "--work-tree")
         if words[position] == "-C":
             folder = "".join(words[position + 1 : position + 2])
-        position += 2 if words[position] in ("-C", "-c", "--git-dir", "--work-tree") else 1
+        position += 2 if has_value else 1
     yield from _find_values(words, ("--output", "--work-tree"))
-    verb = "".join(words[position : position + 1])
+    verb = words[position] if position < len(words) else ""
     if verb and verb not in _GIT_READ_VERBS:
         yield folder
         yield from _find_operands(words[position:], ("-m", "--message", "-F"))
@@ -498,9 +518,15 @@ def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_reading_sql(sql: str) -> bool:
-    lines = sql.lower().split("\n")
-    dot_commands = [line for line in lines if line.lstrip().startswith(".")]
-    statements = "\n".join(line for line in lines if not line.lstrip().startswith(".")).split(";")
+    """Return whether each statement and dot command of sqlite3 only reads."""
+    dot_commands = []  # each ends with its line
+    other_lines = []
+    for line in sql.lower().split("\n"):
+        if line.lstrip().startswith("."):
+            dot_commands.append(line)
+        else:
+            other_lines.append(line)
+    statements = "\n".join(other_lines).split(";")
     for statement in dot_commands + statements:
         first_word = "".join(statement.split()[:1])
         if first_word and first_word not in _SQL_READ_WORDS:

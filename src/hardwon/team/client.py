@@ -148,6 +148,8 @@ class TeamClient:
 
 
 class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect, so that it becomes a refusal like any other status."""
+
     def redirect_request(self, *arguments: Any, **named_arguments: Any) -> None:
         return None
 
@@ -169,9 +171,8 @@ def found_team(
     replica = Replica(connection, team)
     content = {"public_key": key.public_key, "team_name": team_name, "member": member, "name": name}
     replica.append(key, FOUND, MEMBERS, content)
-    answer = TeamClient(url, authority=authority).call(
-        "/v1/found", {"code": code, **_to_wire(replica.select_after({key.machine: 0}))}
-    )
+    own_records = replica.select_after({key.machine: 0})
+    answer = TeamClient(url, authority=authority).call("/v1/found", {"code": code, **_to_wire(own_records)})
     return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
 
 
@@ -219,6 +220,7 @@ def exchange_records(connection: Connection, config: TeamConfig, client: TeamCli
 
 
 def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClient) -> SyncReport:
+    """Exchange records in rounds: compare digests, then the ends of all chains, then send what is missing."""
     received = sent = 0
     refused: dict[str, str] = {}
     suspected_writers: set[str] = set()  # of records that did not continue the other side's chain
@@ -235,7 +237,8 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
         unknown_forks = set(map(str, answer.get("unknown_forks") or ()))  # a restored server has forgotten them
         outgoing = Message((), {})
         if config.key:
-            divergent = (difference.divergent | suspected_writers | unknown_forks) - (forks.keys() - unknown_forks)
+            settled_forks = forks.keys() - unknown_forks  # both sides know of them
+            divergent = (difference.divergent | suspected_writers | unknown_forks) - settled_forks
             starts = {writer: start for writer, start in difference.peer_needs.items() if writer not in forks}
             # A chain with two branches is sent from its start, because the fork shows where they part.
             starts |= {writer: resent_until.get(writer, 0) for writer in divergent}

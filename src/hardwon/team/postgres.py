@@ -114,6 +114,7 @@ def migrate(connection: Connection[Any]) -> bool:
 
 
 def _create_schema(connection: Connection[Any]) -> None:
+    """Create the tables, and give the server's role no more rights than it needs."""
     for statement in _SCHEMA:
         connection.execute(statement)
     # The server may add and read, and it may delete bodies, because an erased text must go; it can change no record.
@@ -131,6 +132,7 @@ def _create_schema(connection: Connection[Any]) -> None:
 
 
 def _add_policy(connection: Connection[Any], table: str, condition: str) -> None:
+    """Let a transaction see and add only rows of a table that meet the condition."""
     connection.execute(f"alter table {table} enable row level security")
     connection.execute(f"alter table {table} force row level security")  # for the owner of the table, too
     connection.execute(f"create policy own_rows on {table} using ({condition}) with check ({condition})")
@@ -207,9 +209,8 @@ def _list_columns(table: str) -> str:
 
 
 def _parse_row(row: Sequence[Any]) -> Record:
-    values = [*row]
-    values[6] = tuple(orjson.loads(values[6]))
-    return Record(*values)
+    record = Record(*row)
+    return record._replace(parents=tuple(orjson.loads(row[6])))  # the column with the parents as JSON
 
 
 class TeamTables:

@@ -104,6 +104,7 @@ def _load_cryptography() -> tuple[Any, Any]:
 
 
 def derive_machine_id(public_key: str) -> str:
+    """Return the id of the machine with this key, so that no other can write in its name."""
     return hashlib.sha256(bytes.fromhex(public_key)).hexdigest()[:_MACHINE_ID_CHARS]
 
 
@@ -141,16 +142,21 @@ def sign_record(
     body: str,
 ) -> Record:
     """Return the next record of this machine's chain."""
-    sequence = previous.sequence + 1 if previous else 1
+    sequence = 1
+    previous_hash = ""
+    if previous:
+        sequence = previous.sequence + 1
+        previous_hash = previous.hash
     unsigned = Record(
         team, key.machine, sequence, kind, _FORMAT, subject, tuple(sorted(parents)), _hash_body(body), "", ""
     )
-    record_hash = _compute_hash(unsigned, previous.hash if previous else "")
+    record_hash = _compute_hash(unsigned, previous_hash)
     signature = key.private_key.sign(bytes.fromhex(record_hash)).hex()
     return unsigned._replace(hash=record_hash, signature=signature)
 
 
 def _compute_hash(record: Record, previous_hash: str) -> str:
+    """Return the hash of a record and, through the previous one's, of its writer's whole chain up to it."""
     # The hash itself and its signature come last, and are not covered.
     return hashlib.sha256(orjson.dumps([previous_hash, *record[:-2]])).hexdigest()
 
@@ -382,6 +388,7 @@ def compare_vectors(vector: Mapping[str, tuple[int, str]], peer_vector: Mapping[
 
 
 def _parse_entry(entry: Any) -> tuple[int, str]:
+    """Return the sequence and hash prefix of a peer's entry; 0 for an entry of another shape."""
     if isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and isinstance(entry[1], str):
         return max(entry[0], 0), entry[1]
     return 0, ""

@@ -167,11 +167,13 @@ class TeamServer:
         signature = str(payload.get("signature", ""))
         with self._open_team(team) as tables:
             state = self._read_members(tables)
+            # Whatever is refused below, the transaction takes back.
             batch = self._store(tables, records, bodies)
             new_state = state
             if batch.new_records:
                 content = parse_body(bodies.get(records[0].body_hash, ""))
-                new_state = admit_machine(state, records[0], content) or _read_state(tables, [MEMBERS])
+                admitted_state = admit_machine(state, records[0], content)
+                new_state = admitted_state if admitted_state is not None else _read_state(tables, [MEMBERS])
             machine = new_state.machines.get(records[0].writer)
             if machine is None or machine.is_revoked:
                 raise self._refuse_code(caller)
@@ -183,7 +185,8 @@ class TeamServer:
         with cache.lock:
             # Another request may have replaced it, with this machine in it or not.
             if cache.state is state:
-                cache.state, cache.member_count = new_state, cache.member_count + len(batch.new_records)
+                cache.state = new_state
+                cache.member_count += len(batch.new_records)
         return {"team": team}
 
     @contextmanager
@@ -258,6 +261,7 @@ class TeamServer:
         return machine
 
     def _answer_sync(self, tables: TeamTables, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a digest with this side's vector if that differs, and a list of numbers with what follows them."""
         forks = tables.read_forks()
         client_forks = set(map(str, payload.get("forks") or ()))
         starts = payload.get("after")
@@ -268,7 +272,9 @@ class TeamServer:
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
         starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
-        records = tables.list_records_after(starts_by_writer, _MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
+        records: list[Record] = []
+        if starts_by_writer:
+            records += tables.list_records_after(starts_by_writer, _MAX_RECORDS_PER_ANSWER)
         # Both records under the number in question: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
         fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
@@ -296,13 +302,14 @@ class TeamServer:
             vector = self._read_vector(tables, max_age=0)
         members = {record.writer for record in records} & state.machines.keys()
         known_chains = KnownChains(
-            vector,
-            {(record.writer, record.sequence): record.hash for record in known_records},
-            {writer: state.machines[writer].public_key for writer in members},
+            vector=vector,
+            hashes={(record.writer, record.sequence): record.hash for record in known_records},
+            public_keys={writer: state.machines[writer].public_key for writer in members},
         )
         batch = check_batch(tables.team, records, bodies, known_chains, tables.read_forks(), [sender])
         batch.new_records = _drop_revoked(batch, state)
-        if tables.insert_records(batch.new_records) < len(batch.new_records):
+        inserted_count = tables.insert_records(batch.new_records)
+        if inserted_count < len(batch.new_records):
             raise _LostRace
         for writer, record in batch.forks.items():
             evidence = orjson.dumps(to_wire(record)).decode()
@@ -318,6 +325,7 @@ class TeamServer:
         return batch
 
     def _delete_erased_bodies(self, tables: TeamTables, subjects: set[str]) -> None:
+        """Delete the texts of these subjects if they are erased; an erasure by somebody who may not is ignored."""
         erased_subjects = tables.find_erased_subjects(subjects - {MEMBERS})
         if not erased_subjects:
             return
@@ -376,6 +384,7 @@ def _drop_revoked(batch: CheckedBatch, state: TeamState) -> list[Record]:
 
 
 def _read_state(tables: TeamTables, subjects: Sequence[str]) -> TeamState:
+    """Evaluate the records about these subjects alone, which is much faster than the whole log."""
     records = tables.list_records_of_subjects(subjects)
     bodies = tables.read_bodies([record.body_hash for record in records])
     contents = {body_hash: parse_body(body) for body_hash, body in bodies.items()}
@@ -384,6 +393,7 @@ def _read_state(tables: TeamTables, subjects: Sequence[str]) -> TeamState:
 
 
 def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, str]]:
+    """Return the records of a request and the bodies by their hash; Refused if they have not the right shape."""
     wire_records = payload.get("records") or []
     bodies = payload.get("bodies") or {}
     if not isinstance(wire_records, list) or not isinstance(bodies, dict):
@@ -400,6 +410,7 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
 
 
 def _issue_token(tables: TeamTables, machine: str, name: str) -> str:
+    """Create a token of a machine, or one without a machine that can only read; only its hash is stored."""
     token = f"{tables.team}.{secrets.token_urlsafe(32)}"
     tables.insert_token(_hash_token(token), machine, name)
     return token
@@ -550,6 +561,7 @@ def make_certificates(folder: str, host: str) -> tuple[str, str, str]:
 def _start_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
+    """Return what the authority's certificate and the server's have in common."""
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -563,6 +575,7 @@ def _start_certificate(
 
 
 def _name_host(host: str) -> x509.GeneralName:
+    """Return the host as a certificate names it: an address and a name are different kinds."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -66,15 +66,18 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
 
 
 def build_memory_content(memory: Memory) -> dict[str, Any]:
-    remote = projects.read_remote_url(memory.project) if memory.project else ""
-    if memory.project and not remote:
-        raise UserError(
-            f"memory {memory.id} is about {memory.project}, which has no remote", "git remote add origin URL"
-        )
+    """Return a memory as the team gets it; UserError if it is about a project that others cannot tell by a remote."""
+    remote = ""
+    if memory.project:
+        remote = projects.read_remote_url(memory.project)
+        if not remote:
+            message = f"memory {memory.id} is about {memory.project}, which has no remote"
+            raise UserError(message, "git remote add origin URL")
     return _check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
 
 
 def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]:
+    """Return a handoff as the team gets it; without a remote nobody is told which project it is about."""
     remote = projects.read_remote_url(project) if project else ""
     return _check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
 
@@ -86,11 +89,14 @@ def _check_content(content: dict[str, Any]) -> dict[str, Any]:
     cleaned = map_strings(content, lambda value, _: clean_text(value))
     if cleaned != content or clean_text(text) != text:
         raise UserError("it contains a secret or something private, so it is not shared", "edit it, then share again")
-    folder = _HOME_FOLDER.search(text)
     user_home = os.path.expanduser("~")
-    if folder or (user_home not in ("", "/") and user_home in text):
-        name = folder.group() if folder else user_home
-        raise UserError(f"it names your folder {name}, so it is not shared", "edit it, then share again")
+    folder = ""
+    if match := _HOME_FOLDER.search(text):
+        folder = match.group()
+    elif user_home not in ("", "/") and user_home in text:  # `/` is in every path
+        folder = user_home
+    if folder:
+        raise UserError(f"it names your folder {folder}, so it is not shared", "edit it, then share again")
     return content
 
 

@@ -67,6 +67,7 @@ class Machine:
     last_sequence: int | None = None  # of a revoked machine: later records do not count
 
     def get_role(self, sequence: int) -> str:
+        """Return the role under which the machine wrote a record; empty before it had one."""
         role = ""
         for after_sequence, granted_role in self.roles:
             if sequence > after_sequence:
@@ -197,11 +198,12 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
         machine.id: machine.last_sequence for machine in members.machines.values() if machine.last_sequence is not None
     }
     if cut_offs:
-        remaining_records = [
-            record for record in ordered_records if record.sequence <= cut_offs.get(record.writer, record.sequence)
-        ]
-        late_records = set(ordered_records) - set(remaining_records)
-        members = _apply_member_records(remaining_records, contents, _Members())
+        counted_records: list[Record] = []
+        late_records: list[Record] = []
+        for record in ordered_records:
+            is_late = record.writer in cut_offs and record.sequence > cut_offs[record.writer]
+            (late_records if is_late else counted_records).append(record)
+        members = _apply_member_records(counted_records, contents, _Members())
         members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
     members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
     return members
@@ -226,7 +228,7 @@ def _apply_member_records(
 
 
 def _apply_member_record(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
-    """Apply one decision about members; return why it does not count."""
+    """Apply one decision about members; return why it does not count, or an empty text."""
     if record.kind == FOUND:
         return _apply_founding(members, record, content)
     if record.kind == JOIN:
@@ -267,6 +269,7 @@ def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any
 
 
 def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+    """Admit a machine with an open invite; return why it is refused, or an empty text."""
     if derive_machine_id(str(content.get("public_key", ""))) != record.writer:
         return "the public key does not belong to the machine"
     # An invite is used up by the first join, so a second machine with the same code is not admitted.
@@ -377,16 +380,19 @@ def _evaluate_subject(
     version_records = [*by_kind[PUBLISH], *by_kind[REVISE]]  # a revision follows what it revises
     versions = tuple(Version(record.hash, record.writer, contents.get(record.body_hash)) for record in version_records)
     followed_versions = {parent for record in version_records for parent in ancestors[record.hash]}
-    approvals = {record.hash: str(contents.get(record.body_hash, {}).get("version", "")) for record in by_kind[APPROVE]}
     version_hashes = {version.hash for version in versions}
-    approvals = {approval: version for approval, version in approvals.items() if version in version_hashes}
+    approvals: dict[str, str] = {}  # the version that each approval is about
+    for record in by_kind[APPROVE]:
+        approved_version = str(contents.get(record.body_hash, {}).get("version", ""))
+        if approved_version in version_hashes:
+            approvals[record.hash] = approved_version
+    seen_by_approvals: set[str] = set()
+    for approval in approvals:
+        seen_by_approvals |= ancestors[approval]
     # An approval that another approval follows was overruled by somebody who had seen it.
-    overruled = {parent for approval in approvals for parent in ancestors[approval]}
-    standing = [approval for approval in approvals if approval not in overruled]
+    standing = [approval for approval in approvals if approval not in seen_by_approvals]
     # A retirement stands until an approval was given in its knowledge.
-    is_retired = any(
-        all(retirement.hash not in ancestors[approval] for approval in approvals) for retirement in by_kind[RETIRE]
-    )
+    is_retired = any(retirement.hash not in seen_by_approvals for retirement in by_kind[RETIRE])
     erasures = [record for record in by_kind[ERASE] if _may_erase(record, version_records, machines)]
     in_force = ""
     rivals = tuple[str, ...]()
@@ -439,7 +445,9 @@ def _sum_counts(ordered_records: Sequence[Record], contents: Mapping[str, Mappin
     sums: defaultdict[str, int] = defaultdict(int)
     for record in last_records.values():
         totals = contents.get(record.body_hash, {}).get("totals", {})
-        for name, count in totals.items() if isinstance(totals, Mapping) else ():
-            if type(count) is int and count >= 0:
+        if not isinstance(totals, Mapping):
+            continue
+        for name, count in totals.items():
+            if type(count) is int and count >= 0:  # not a bool, which is an int in Python
                 sums[str(name)] += count
     return dict(sums)

@@ -67,42 +67,47 @@ def count_characters(text: str) -> int:
 def allot_room(wanted_chars: Mapping[str, int], room: int) -> dict[str, int]:
     """Return the room of each section: all it wants, or its share plus its part of the room that others leave."""
     allotted = dict.fromkeys(wanted_chars, 0)
+    # Each round divides what is left among the sections that want more, until the parts round down to nothing.
     while short_sections := [name for name in wanted_chars if allotted[name] < wanted_chars[name]]:
         remaining = room - sum(allotted.values())
-        shares = sum(SECTION_SHARES[name] for name in short_sections)
         if remaining < len(short_sections):
             break
+        total_share = sum(SECTION_SHARES[name] for name in short_sections)
         for name in short_sections:
-            allotted[name] = min(wanted_chars[name], allotted[name] + remaining * SECTION_SHARES[name] // shares)
+            part = remaining * SECTION_SHARES[name] // total_share
+            allotted[name] = min(wanted_chars[name], allotted[name] + part)
         if room - sum(allotted.values()) == remaining:
             break
     return allotted
 
 
 def measure_lines(lines: Iterable[BriefLine]) -> int:
-    lengths = [count_characters(line.text) + 1 for line in lines]
-    return sum(lengths) + len(SECTION_SEPARATOR) - 1 if lengths else 0
+    """Return the size of a section with these lines and the separator after it; 0 without lines."""
+    lengths = [count_characters(line.text) + 1 for line in lines]  # each with its newline
+    if not lengths:
+        return 0
+    return sum(lengths) - 1 + len(SECTION_SEPARATOR)
 
 
 def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statements: frozenset[str]) -> BriefSection:
     """Lay out the lines that fit, in order and under their headings, and count the others."""
     shown_texts: list[str] = []
-    headings: list[BriefLine] = []
+    headings: list[BriefLine] = []  # those above the next line that are not shown yet
     shown_count = omitted_count = 0
     new_lines = drop_noted_lines(lines, note_statements)
     wanted_chars = measure_lines(new_lines)
     remaining = room - len(SECTION_SEPARATOR)
     if wanted_chars > room:
-        remaining -= len(_OMITTED_NOTICE) + 5
+        remaining -= len(_OMITTED_NOTICE) + 5  # for the digits of its count
     for line in new_lines:
         if line.heading_rank:
             headings = [*(heading for heading in headings if heading.heading_rank < line.heading_rank), line]
             continue
         texts = [*(heading.text for heading in headings), line.text]
         cost = sum(count_characters(text) + 1 for text in texts)
-        if cost > remaining + 1:
+        if cost > remaining + 1:  # the last line needs no newline
             omitted_count += 1
-            continue
+            continue  # a later line may be shorter
         shown_texts += texts
         headings = []
         remaining -= cost
@@ -110,16 +115,16 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
     if omitted_count and shown_texts:
         shown_texts.append(_OMITTED_NOTICE.format(omitted_count))
     line_count = sum(not line.heading_rank for line in lines)
-    notice = next((line.statement for line in new_lines if line.heading_rank), "")
+    headings_in_order = [line for line in new_lines if line.heading_rank]
     return BriefSection(
-        section,
-        "\n".join(shown_texts),
-        wanted_chars,
-        room,
-        shown_count,
-        omitted_count,
-        line_count - shown_count - omitted_count,
-        notice,
+        name=section,
+        text="\n".join(shown_texts),
+        wanted_chars=wanted_chars,
+        allotted_chars=room,
+        shown_lines=shown_count,
+        omitted_lines=omitted_count,
+        noted_lines=line_count - shown_count - omitted_count,
+        notice=headings_in_order[0].statement if headings_in_order else "",
     )
 
 
@@ -130,38 +135,38 @@ def drop_noted_lines(lines: Sequence[BriefLine], note_statements: frozenset[str]
 
 
 def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
+    """Return whether the notes have this statement as a whole, or each of its sentences."""
     normalized = normalize_line(statement)
-    return len(normalized) >= MIN_STATEMENT_LENGTH and (
-        normalized in note_statements or note_statements.issuperset(_split_normalized_sentences(statement))
-    )
+    if len(normalized) < MIN_STATEMENT_LENGTH:
+        return False
+    return normalized in note_statements or note_statements.issuperset(_split_normalized_sentences(statement))
 
 
 def extract_statements(text: str) -> set[str]:
     """Return each line, paragraph and sentence of the notes, as `normalize_line` returns it."""
     statements = set[str]()
-    paragraphs = list[list[str]]()
+    paragraphs: list[list[str]] = [[]]  # the lines of each
     for line in text.splitlines():
         statements.add(normalize_line(line))
-        if line.strip() and paragraphs and paragraphs[-1] and not _is_block_start(line):
-            paragraphs[-1].append(line)
-        else:
-            paragraphs.append([line] if line.strip() else [])
-        if line.startswith("#"):
+        if not line.strip() or _is_block_start(line):
             paragraphs.append([])
-    for paragraph in map(" ".join, filter(None, paragraphs)):
-        statements.add(normalize_line(paragraph))
-        statements.update(_split_normalized_sentences(paragraph))
+        if line.strip():
+            paragraphs[-1].append(line)
+        if line.startswith("#"):  # a heading ends with its line
+            paragraphs.append([])
+    for lines in paragraphs:
+        if lines:
+            paragraph = " ".join(lines)
+            statements.add(normalize_line(paragraph))
+            statements.update(_split_normalized_sentences(paragraph))
     return statements
 
 
 def _is_block_start(line: str) -> bool:
     """Return whether a line is a heading, list item, quotation or table row, so does not continue the line before."""
     first_word = line.split(None, 1)[0]
-    return (
-        first_word[0] in "#>|"
-        or first_word in ("-", "*", "+", "•")
-        or (first_word[:-1].isdigit() and first_word[-1] in ".)")
-    )
+    is_list_number = first_word[:-1].isdigit() and first_word[-1] in ".)"
+    return is_list_number or first_word[0] in "#>|" or first_word in ("-", "*", "+", "•")
 
 
 def _split_normalized_sentences(text: str) -> list[str]:
@@ -186,17 +191,21 @@ def normalize_line(line: str) -> str:
 
 def sanitize_line(text: str, max_length: int) -> str:
     """Return untrusted text as one line without bidirectional controls, invisible characters or tags."""
-    visible = "".join(" " if char.isspace() else char for char in text[: 4 * max_length] if _is_visible(char))
+    # Cut before it is searched, because the text may be huge; what is removed below makes it shorter still.
+    visible = "".join(filter(_is_visible, text[: 4 * max_length]))
     line = escape_tags(" ".join(visible.split()))
-    return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
+    if len(line) <= max_length:
+        return line
+    return f"{line[: max_length - 1].rstrip()}…"
 
 
 def escape_tags(text: str) -> str:
     """Escape everything that looks like a tag, so that no text can pass for a message of the agent's own."""
-    pairs = zip(text, f"{text[1:]} ", strict=False)
-    return "".join(
-        "‹" if char == "<" and (next_char.isalpha() or next_char in _TAG_STARTS) else char for char, next_char in pairs
-    )
+    chars = []
+    for char, next_char in zip(text, f"{text[1:]} ", strict=False):
+        starts_tag = char == "<" and (next_char.isalpha() or next_char in _TAG_STARTS)
+        chars.append("‹" if starts_tag else char)
+    return "".join(chars)
 
 
 def _is_visible(char: str) -> bool:

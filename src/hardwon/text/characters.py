@@ -33,20 +33,23 @@ def make_printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _normalize_spaces(text))
-
-
-def _normalize_spaces(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
+    # Spaces that are not printable but harmless become plain ones first.
+    text = text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
+    return "".join(char if char == "\n" or char.isprintable() else "�" for char in text)
 
 
 def to_printable_line(text: str, max_length: int = 0) -> str:
     """Return the text on one line, cut to `max_length` unless that is 0."""
     line = " ".join(make_printable(text).split())
-    return line if not max_length or len(line) <= max_length else f"{line[: max_length - 1]}…"
+    return shorten_text(line, max_length) if max_length else line
+
+
+def shorten_text(text: str, max_length: int) -> str:
+    """Return the text, or as much of it as fits into `max_length` with an ellipsis at its end."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate a text's tokens without a tokenizer."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return -(-size // _BYTES_PER_TOKEN)
+    """Estimate a text's tokens without a tokenizer, rounded up."""
+    byte_count = len(text.encode("utf-8", "replace"))
+    return (byte_count + _BYTES_PER_TOKEN - 1) // _BYTES_PER_TOKEN

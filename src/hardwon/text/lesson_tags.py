@@ -88,14 +88,23 @@ def is_cancelled(problem: str, cancellation: str) -> bool:
 def has_only_blocks(text: str) -> bool:
     """Return whether the text consists of lesson blocks and nothing else."""
     blocks = find_lesson_blocks(text)
-    ends = [0, *(block.end for block in blocks)]
-    starts = [*(block.start for block in blocks), len(text)]
-    return bool(blocks) and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    if not blocks:
+        return False
+    read_to = 0
+    for block in blocks:
+        if text[read_to : block.start].strip():
+            return False
+        read_to = block.end
+    return not text[read_to:].strip()
 
 
 def has_unclosed_block(text: str) -> bool:
     """Return whether the text ends inside a block, so that the person who typed it can be told."""
-    return any(not is_cancel and not is_closed for is_cancel, is_closed, *_ in [*_find_regions(text)][-1:])
+    regions = list(_find_regions(text))
+    if not regions:
+        return False
+    is_cancel, is_closed, *_ = regions[-1]
+    return not is_cancel and not is_closed
 
 
 def is_unfilled_template(block: LessonBlock) -> bool:
@@ -105,32 +114,41 @@ def is_unfilled_template(block: LessonBlock) -> bool:
 
 
 def _read_blocks(text: str) -> tuple[list[LessonBlock], list[str]]:
-    blocks: list[LessonBlock | None] = []  # None for an unclosed block
+    """Return the closed blocks that the text does not cancel, and what it cancels, see `find_cancellations`."""
+    blocks: list[LessonBlock | None] = []  # None for an unclosed block, which `#lesson:cancel` can still cancel
     cancellations: list[str] = []
-    cancelled_before: dict[str, int] = {}
+    cancelled_before: dict[str, int] = {}  # by a problem: blocks with it that begin before this position
     for is_cancel, is_closed, start, end, lines in _find_regions(text):
+        # Only the beginning of an unclosed region can be fields; the rest is other text.
         fields, faults = _parse_fields(lines if is_closed else lines[:2])
         if not is_cancel:
-            if fields or not is_closed:
-                blocks.append(LessonBlock(fields, start, end, faults) if is_closed else None)
-        elif cancellation := normalize_text(fields.get("problem", "")).rstrip(". ")[:_MAX_CANCEL_CHARS]:
-            cancellations.append(cancellation)
-            cancelled_before[cancellation] = start
+            if not is_closed:
+                blocks.append(None)
+            elif fields:
+                blocks.append(LessonBlock(fields, start, end, faults))
+            continue
+        cancelled_problem = normalize_text(fields.get("problem", "")).rstrip(". ")[:_MAX_CANCEL_CHARS]
+        if cancelled_problem:
+            cancellations.append(cancelled_problem)
+            cancelled_before[cancelled_problem] = start
         elif blocks:
             blocks.pop()
         else:
             cancellations.append("")
-    list_prefixes = _list_problem_prefixes if cancelled_before else lambda _: set()
-    return [
-        block
-        for block in blocks
-        if block and all(cancelled_before.get(prefix, -1) < block.start for prefix in list_prefixes(block.fields))
-    ], cancellations
+    remaining_blocks = []
+    for block in blocks:
+        if block is None:
+            continue
+        prefixes = _list_problem_prefixes(block.fields) if cancelled_before else set()
+        if all(cancelled_before.get(prefix, -1) < block.start for prefix in prefixes):
+            remaining_blocks.append(block)
+    return remaining_blocks, cancellations
 
 
 def _list_problem_prefixes(fields: Mapping[str, str]) -> set[str]:
+    """Return the beginnings of a block's problem by which it can be cancelled."""
     problem = normalize_text(fields.get("problem", "")).rstrip(". ")
-    return {problem[:_MAX_CANCEL_CHARS], *(problem[:length] for length in range(_MIN_CANCEL_CHARS, _MAX_CANCEL_CHARS))}
+    return {problem[:length] for length in range(_MIN_CANCEL_CHARS, _MAX_CANCEL_CHARS + 1)}
 
 
 def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:
@@ -154,7 +172,8 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
         if start < 0:
             continue
         end_marker = _END_MARKER.search(line)
-        line = line[: end_marker.start()] if end_marker else line
+        if end_marker:
+            line = line[: end_marker.start()]
         if not marker:
             lines.append(_QUOTE_PREFIX.sub("", line, count=1) if is_quoted else line)
         elif rest:
@@ -178,6 +197,7 @@ def _parse_marker(line: str) -> tuple[str, str]:
 
 
 def _parse_fields(lines: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the fields of a block that have a value, and its faults, each once."""
     values: dict[str, list[str]] = {}
     faults: dict[str, None] = {}
     current_value: list[str] | None = None
@@ -199,8 +219,10 @@ def _parse_fields(lines: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]
 
 def _join_parts(parts: Sequence[str]) -> str:
     """Join the lines of a value, without their common indent and the end of a fence that began before them."""
-    text = f"{parts[0].strip()}\n{textwrap.dedent(chr(10).join(part.rstrip() for part in parts[1:]))}".strip()
-    return text.removesuffix("```").rstrip() if text.count("```") % 2 else text
+    following_lines = "\n".join(part.rstrip() for part in parts[1:])
+    text = f"{parts[0].strip()}\n{textwrap.dedent(following_lines)}".strip()
+    has_half_fence = text.count("```") % 2 == 1
+    return text.removesuffix("```").rstrip() if has_half_fence else text
 
 
 def build_block_record(block: LessonBlock, *, project: str = "") -> dict[str, Any]:
@@ -230,9 +252,11 @@ def build_summary(problem: str, solution: str) -> str:
     """Return the first sentence of the problem, cut between words; a very short problem gets the solution appended."""
     text = " ".join(problem[:2000].split())
     if len(text) < _MIN_SUMMARY_CHARS:
-        text = ": ".join(filter(None, (text.rstrip(".:"), " ".join(solution[:2000].split()))))
-    sentence = _FIRST_SENTENCE.match(text)
-    text = (sentence[0] if sentence else text).rstrip(" .…")
+        parts = (text.rstrip(".:"), " ".join(solution[:2000].split()))
+        text = ": ".join([part for part in parts if part])
+    if sentence := _FIRST_SENTENCE.match(text):
+        text = sentence[0]
+    text = text.rstrip(" .…")
     if len(text) > _MAX_SUMMARY_CHARS:
         shortened = text[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0].rstrip(" ,;:.…–—-(")
         text = shortened if len(shortened) >= _MIN_SUMMARY_CHARS else text[:_MAX_SUMMARY_CHARS]
@@ -252,6 +276,7 @@ def build_regex(text: str) -> str:
 
 
 def _build_triggers(fields: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the triggers of a block: a `trigger:` is a command, or a path or content if its tools run no commands."""
     tools = [_TOOL_NAMES.get(name.lower(), name) for name in _split_list(fields.get("tool", "").replace("|", ","))]
     triggers = _split_lines(fields.get("trigger", ""))
     paths = _split_list(fields.get("path", ""))
@@ -277,8 +302,12 @@ def _build_triggers(fields: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _split_lines(text: str) -> list[str]:
     """Return one value per line, without surrounding quotes and a final ellipsis."""
-    lines = (re.sub(r"(?<=\s)(?:…|\.\.\.)$", "", line.strip()).strip() for line in text.split("\n"))
-    return [re.sub(r"^([`'\"])(.*)\1$", r"\2", line) for line in lines if line.strip("`'\"")]
+    values = []
+    for line in text.split("\n"):
+        value = re.sub(r"(?<=\s)(?:…|\.\.\.)$", "", line.strip()).strip()
+        if value.strip("`'\""):
+            values.append(re.sub(r"^([`'\"])(.*)\1$", r"\2", value))
+    return values
 
 
 def _split_list(text: str, extra_chars: str = "") -> list[str]:

@@ -37,14 +37,16 @@ def loads(text: str) -> Any:
     """Parse JSON; ValueError names the line and column."""
     start = len(text) - len(text.lstrip(_WHITESPACE))
     try:
-        value, end = _scan(text, start) if _scan else (None, -1)
-    except (StopIteration, SystemError):
-        end = -1
-    if end < 0 or text[end:].strip(_WHITESPACE):
-        import json
+        if _scan:
+            value, end = _scan(text, start)
+            is_all_read = not text[end:].strip(_WHITESPACE)
+            if is_all_read:
+                return value
+    except (StopIteration, SystemError):  # raised by the C scanner for text that is not JSON
+        pass
+    import json
 
-        return json.loads(text, strict=False)
-    return value
+    return json.loads(text, strict=False)
 
 
 def dumps(value: object) -> str:

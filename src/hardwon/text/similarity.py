@@ -94,9 +94,12 @@ def is_same_statement(text: str, other: str) -> bool:
     """Return whether two memories say the same in nearly the same words; "use tabs" and "not tabs" do not."""
     if normalize_text(text) == normalize_text(other):
         return True
-    return compute_jaccard(
-        tokenize(text) - _PHRASING_WORDS, tokenize(other) - _PHRASING_WORDS
-    ) >= SAME_THRESHOLD and find_negated_words(text) == find_negated_words(other)
+    return _has_same_words(text, other) and find_negated_words(text) == find_negated_words(other)
+
+
+def _has_same_words(text: str, other: str) -> bool:
+    """Return whether two memories share most words besides those that frame a wish."""
+    return compute_jaccard(tokenize(text) - _PHRASING_WORDS, tokenize(other) - _PHRASING_WORDS) >= SAME_THRESHOLD
 
 
 @frozen
@@ -113,25 +116,29 @@ def fingerprint_text(text: str, salt: str) -> TextFingerprint:
     def hash_part(part: str) -> str:
         return hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=8, key=salt.encode()).hexdigest()
 
-    word_hashes = frozenset(map(hash_part, tokenize(text) - _PHRASING_WORDS))
     return TextFingerprint(
-        salt, hash_part(normalize_text(text)), word_hashes, frozenset(map(hash_part, find_negated_words(text)))
+        salt=salt,
+        normal_hash=hash_part(normalize_text(text)),
+        word_hashes=frozenset(map(hash_part, tokenize(text) - _PHRASING_WORDS)),
+        negated_hashes=frozenset(map(hash_part, find_negated_words(text))),
     )
 
 
 def is_same_as_fingerprint(text: str, fingerprint: TextFingerprint) -> bool:
     """Compare like `is_same_statement` with a deleted text of which only the fingerprint is left."""
     text_fingerprint = fingerprint_text(text, fingerprint.salt)
-    return text_fingerprint.normal_hash == fingerprint.normal_hash or (
-        compute_jaccard(text_fingerprint.word_hashes, fingerprint.word_hashes) >= SAME_THRESHOLD
-        and text_fingerprint.negated_hashes == fingerprint.negated_hashes
-    )
+    if text_fingerprint.normal_hash == fingerprint.normal_hash:
+        return True
+    shared_words = compute_jaccard(text_fingerprint.word_hashes, fingerprint.word_hashes)
+    return shared_words >= SAME_THRESHOLD and text_fingerprint.negated_hashes == fingerprint.negated_hashes
 
 
 def is_contradiction(text: str, other: str) -> bool:
     """Return whether the first text, in nearly the same words, rules out something that the other is for."""
-    is_near = compute_jaccard(tokenize(text) - _PHRASING_WORDS, tokenize(other) - _PHRASING_WORDS) >= SAME_THRESHOLD
-    return is_near and not find_negated_words(text).isdisjoint(tokenize(other) - find_negated_words(other))
+    if not _has_same_words(text, other):
+        return False
+    affirmed_words = tokenize(other) - find_negated_words(other)
+    return not find_negated_words(text).isdisjoint(affirmed_words)
 
 
 def find_negated_words(text: str) -> frozenset[str]:
@@ -175,15 +182,16 @@ def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesso
     shared_counts = Counter[int]()
     for word in words:
         shared_counts.update(vocabulary.lessons_by_token.get(word, ()))
-    best_share = 0.0
-    best_index = -1
-    for index, shared in shared_counts.items():
+    nearest: tuple[Lesson, float] | None = None
+    for index in sorted(shared_counts):  # so that the first of equals stays
+        other = vocabulary.lessons[index]
+        if lesson.id and other.id == lesson.id:
+            continue  # an edited lesson is compared with the others, not with its former self
+        shared = shared_counts[index]
         share = shared / (len(words) + len(vocabulary.token_sets[index]) - shared)
-        is_better = (share, -index) > (best_share, -best_index)
-        if is_better and (not lesson.id or vocabulary.lessons[index].id != lesson.id):
-            best_share = share
-            best_index = index
-    return (vocabulary.lessons[best_index], best_share) if best_share else None
+        if nearest is None or share > nearest[1]:
+            nearest = (other, share)
+    return nearest
 
 
 def _tokenize_lesson(lesson: Lesson) -> frozenset[str]:

@@ -36,6 +36,7 @@ def normalize_for_search(text: str) -> str:
 
 
 def _unescape_text(text: str) -> str:
+    """Return the text with JSON escapes replaced: codes by their characters, other escapes by a space."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
@@ -58,10 +59,13 @@ def split_into_pieces(text: str) -> tuple[str, ...]:
 
 
 def _cut_ends(text: str) -> list[str]:
+    """Return what of a text must be found: without either quarter of a long one, without two characters at each end."""
     if len(text) >= _LONG_TEXT_LENGTH:
         quarter = len(text) // 4
         return [text[quarter:].strip(), text[:-quarter].strip()]
-    return [text[2:-2].strip() if len(text) >= _MIN_TRIMMED_LENGTH else text]
+    if len(text) >= _MIN_TRIMMED_LENGTH:
+        return [text[2:-2].strip()]
+    return [text]
 
 
 def build_exact_pieces(exact_text: str) -> tuple[ExactPiece, ...]:
@@ -78,22 +82,18 @@ def build_exact_pieces(exact_text: str) -> tuple[ExactPiece, ...]:
 
 
 def _build_exact_piece(exact_text: str, lookahead: str) -> ExactPiece:
+    """Return the piece of an id or a path; `lookahead` says what may not follow it, as part of a longer one."""
     return ExactPiece(exact_text, re.compile(rf"(?<![\w.-]){re.escape(exact_text)}{lookahead}"))
 
 
 def has_any_piece(text: str, pieces: Sequence[SearchPiece]) -> bool:
-    # The pieces of one search are all texts or all exact.
-    if any(isinstance(piece, str) for piece in pieces):
-        searched_text = normalize_for_search(text)
-    else:
-        searched_text = _unescape_text(text)
-    for piece in pieces:
-        if isinstance(piece, str):
-            if piece in searched_text:
-                return True
-        elif piece.pattern.search(searched_text):
-            return True
-    return False
+    """Return whether a text contains one of the pieces, which are all texts or all exact."""
+    exact_pieces = [piece for piece in pieces if isinstance(piece, ExactPiece)]
+    if exact_pieces:
+        unescaped_text = _unescape_text(text)
+        return any(piece.pattern.search(unescaped_text) for piece in exact_pieces)
+    normalized_text = normalize_for_search(text)
+    return any(piece in normalized_text for piece in pieces if isinstance(piece, str))
 
 
 def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:

@@ -92,6 +92,7 @@ def _is_api_path(path: str) -> bool:
 
 
 def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: bytes) -> Refusal | None:
+    """Return why a request for a page is refused; None if it comes from the viewer itself or a person's visit."""
     if headers.get(b"host", b"").lower() != viewer_host:
         return Refusal(421, "not the viewer's host name", "hardwon view")
     origin = headers.get(b"origin", b"").lower()
@@ -103,6 +104,7 @@ def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: by
         if not origin or site not in (b"", b"same-origin"):
             return Refusal(403, "only the viewer's own forms are accepted", "hardwon view")
         return None
+    # A link on another site may lead here; a script, a frame or an image there may not.
     is_visit = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     if site in (b"cross-site", b"same-site") and not is_visit:
         return Refusal(403, "pages of other origins are not answered", "hardwon view")
@@ -110,6 +112,7 @@ def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: by
 
 
 def _find_api_refusal(headers: dict[bytes, bytes], hosts: set[bytes], token: bytes) -> Refusal | None:
+    """Return why a call of the API is refused; None if it has one of our hosts, no foreign origin and the token."""
     if headers.get(b"host", b"").lower() not in hosts:
         return Refusal(421, "unknown Host header", "call http://127.0.0.1")
     origins = {b"", *(b"http://" + host for host in hosts)}
@@ -140,6 +143,7 @@ async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the app a body that was read already, and after that what still comes."""
     is_replayed = False
 
     async def receive_again() -> Message:
@@ -177,8 +181,8 @@ def create_link(home: str, port: int, now: float) -> str:
 def redeem_code(home: str, code: str, now: float) -> bool:
     """Use up the code of a link; return whether it was valid."""
     path = _get_code_path(home, code)
-    # Deleting decides: of two requests with the same code only one succeeds.
     is_fresh = _is_fresh(path, now, _LINK_SECONDS)
+    # Deleting decides: of two requests with the same code only one succeeds.
     return _delete_file(path) and is_fresh
 
 
@@ -249,6 +253,7 @@ class BrowserSessions:
         return cookie
 
     def find(self, cookie: str, now: float) -> BrowserSession | None:
+        """Return the browser with this cookie, which counts as seen now; None if it is not signed in."""
         path = self._get_path(cookie)
         if not cookie or not _is_fresh(path, now, _MAX_IDLE_SECONDS):
             self._sessions.pop(path, None)

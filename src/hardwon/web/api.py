@@ -156,7 +156,10 @@ class ApiCall:
         return self.request.query_params.get(name, "")
 
     def get_number(self, name: str, default: int, maximum: int = _MAX_LIMIT) -> int:
-        number = parse_number(self.request.query_params, name) if name in self.request.query_params else default
+        """Return a whole number up to a maximum; the default if the query does not name it."""
+        if name not in self.request.query_params:
+            return default
+        number = parse_number(self.request.query_params, name)
         if number is None:
             raise UserError(f"{name} is {self.get_text(name)[:40]!r}, not a whole number", f"?{name}={default}")
         return min(number, maximum)
@@ -182,10 +185,14 @@ class Endpoint:
 
 
 def create_api_app(api: ApiContext) -> Starlette:
+    """Build the app with a route for each endpoint; every fault becomes JSON with `error` and `fix`."""
+
     def build_route(endpoint: Endpoint) -> Route:
         async def serve_request(request: Request) -> Response:
             api.note_activity()  # the worker does not exit while an editor calls
-            body = _decode_body(await request.body(), endpoint.body_type) if endpoint.body_type else None
+            body = None
+            if endpoint.body_type:
+                body = _decode_body(await request.body(), endpoint.body_type)
             call = ApiCall(api, request, body)
             if inspect.iscoroutinefunction(endpoint.handler):
                 answer = await endpoint.handler(call)
@@ -205,8 +212,9 @@ def create_api_app(api: ApiContext) -> Starlette:
 def _build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     try:
         body = orjson.dumps(content)
-    except TypeError:  # a lone surrogate or a NaN that a hook brought in: escape the one, send null for the other
-        body = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None)).encode()
+    except TypeError:  # a hook brought in a lone surrogate, which `json` escapes, or a NaN, which becomes null
+        without_nan = json.loads(json.dumps(content), parse_constant=lambda word: None)
+        body = json.dumps(without_nan).encode()
     return Response(body, status, headers, "application/json")
 
 
@@ -262,7 +270,9 @@ async def preview_context(call: ApiCall) -> Response:
 
 def _resolve_folder(connection: db.Connection, project: str) -> str:
     """Return the project's folder; some editors send only its name, which counts if one project has it."""
-    return project if "/" in project else exports.map_unique_project_names(connection).get(project, project)
+    if "/" in project:
+        return project
+    return exports.map_unique_project_names(connection).get(project, project)
 
 
 def _find_session(call: ApiCall) -> dict[str, Any]:
@@ -287,11 +297,11 @@ def _find_session_in_path(call: ApiCall, host: str) -> dict[str, Any]:
     A bare number that no session has is refused: taken for an id, it would create a second session.
     """
     name = clean_id(msgspec.convert(call.request.path_params["sessionDbId"], SessionId))
-    rows = (
-        sessions.find_by_number(call.connection, name)
-        or sessions.find_by_session_id(call.connection, name, host)
-        or sessions.find_by_session_id(call.connection, name)
-    )
+    rows = sessions.find_by_number(call.connection, name)
+    if not rows:
+        rows = sessions.find_by_session_id(call.connection, name, host)
+    if not rows:  # an editor that leaves `host` out means the session of any agent
+        rows = sessions.find_by_session_id(call.connection, name)
     if len(rows) > 1:
         hosts = sorted({row["host"] for row in rows})
         raise UserError(f"{len(rows)} sessions have the id {name!r}", f'"host": "{hosts[0]}" in the body')
@@ -307,17 +317,20 @@ def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
 
 
 def _build_event(call: ApiCall, session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
+    """Return what an editor reports as the event that a hook would have reported."""
     now = clock.now()
     happened_at = min(call.body.at, now) or now  # an editor whose clock is ahead must not report from the future
     return Event(session["host"], kind, session["session"], cwd or session["cwd"], at=happened_at, **fields)
 
 
 async def record_prompt(call: ApiCall) -> object:
+    """Record a prompt, or only the start of a session without one; answer with the session's number."""
     body: Init = call.body
     session = await call.api.run_in_thread(_find_session, call)
     skip_reason = ""
     # Some editors send init again for a prompt that they reported before.
-    if not (body.userPrompt and 0 < body.promptNumber <= session["prompts"]):
+    is_repeated = bool(body.userPrompt) and 0 < body.promptNumber <= session["prompts"]
+    if not is_repeated:
         cwd = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
         kind = "UserPromptSubmit" if body.userPrompt else "SessionStart"
         event = _build_event(call, session, kind, cwd, source="startup", prompt=body.userPrompt)
@@ -327,7 +340,9 @@ async def record_prompt(call: ApiCall) -> object:
     )
     row = rows[0] if rows else {"id": None, "prompts": 0}
     answer = {"sessionDbId": row["id"], "promptNumber": row["prompts"], "skipped": bool(skip_reason)}
-    return {**answer, "reason": skip_reason} if skip_reason else answer
+    if skip_reason:
+        answer["reason"] = skip_reason
+    return answer
 
 
 async def record_call(call: ApiCall) -> object:
@@ -426,7 +441,9 @@ def search_history(call: ApiCall) -> object:
 def get_timeline(call: ApiCall) -> object:
     anchor = call.get_text("anchor")
     query = call.get_text("query")
-    project_name = call.get_text("project") or (query_scope.ALL_PROJECTS if anchor else call.require_project())
+    project_name = call.get_text("project")
+    if not project_name:  # an anchor is of one project anyhow
+        project_name = query_scope.ALL_PROJECTS if anchor else call.require_project()
     result = build_timeline(
         call.connection,
         call.api.home,
@@ -454,7 +471,9 @@ def list_lessons(call: ApiCall) -> object:
     lesson_records = []
     for lesson in lessons_file.read_own(call.api.home).lessons:
         record = to_lesson_record(lesson)
-        lesson_records.append({**record, "status": "waiting"} if lesson.id in waiting_ids else record)
+        if lesson.id in waiting_ids:
+            record["status"] = "waiting"  # whatever the record itself says
+        lesson_records.append(record)
     return {"lessons": lesson_records}
 
 
@@ -588,6 +607,7 @@ _PATH_PARAMETERS = {
 
 
 def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the OpenAPI description of these endpoints, with the schemas of their bodies."""
     body_types = [endpoint.body_type for endpoint in endpoints if endpoint.body_type]
     _, schemas = msgspec.json.schema_components(body_types, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
@@ -606,6 +626,7 @@ def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _build_operation(endpoint: Endpoint) -> dict[str, Any]:
+    """Describe one endpoint as OpenAPI does: parameters, body and answers."""
     schema = {"type": "object" if endpoint.media_type == "application/json" else "string"}
     responses = {
         "200": {"description": endpoint.description, "content": {endpoint.media_type: {"schema": schema}}},
@@ -614,7 +635,10 @@ def _build_operation(endpoint: Endpoint) -> dict[str, Any]:
     has_number = "{sessionDbId}" in endpoint.path
     # All spellings of a path have one handler, and every operation needs a name of its own.
     operation_id = endpoint.handler.__name__
-    operation_id += "_by_number" * has_number + "_without_api" * (not endpoint.path.startswith("/api/"))
+    if has_number:
+        operation_id += "_by_number"
+    if not endpoint.path.startswith("/api/"):
+        operation_id += "_without_api"
     parameters: list[dict[str, Any]] = []
     for name, kind, description in endpoint.query_parameters:
         bounds = {"minimum": 0, "maximum": 1_000_000_000} if kind == "integer" else {}

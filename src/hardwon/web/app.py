@@ -177,6 +177,7 @@ class Viewer:
         return StreamingResponse(self._stream_page(text, content.read_late_part), media_type="text/html")
 
     async def _stream_page(self, text: str, read_late_part: Callable[[], PageContent]) -> AsyncIterator[str]:
+        """Send a page up to its late part, then that part as soon as it is read, then the rest."""
         first_part, _, last_part = text.partition(LATE_PART)
         yield first_part
         yield await asyncio.to_thread(self._render_late_part, read_late_part) + last_part
@@ -236,6 +237,7 @@ class Viewer:
 
 
 def create_viewer_app(viewer: Viewer) -> AsgiApp:
+    """Build the app of the viewer: its pages, its forms, sign-in, the live stream and static files."""
     routes = [Route(path, _build_handler(viewer, page), methods=["GET"]) for path, page in _PAGES]
     routes += [Route(path, _build_handler(viewer, page, is_form=True), methods=["POST"]) for path, page in FORM_ACTIONS]
     routes += [
@@ -266,11 +268,13 @@ def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) 
         session = viewer.find_browser_session(request)
         if session is None:
             return viewer.render_page(_LOCKED, request, None)
-        # The gate has checked the origin; the token shows that the form was loaded in this very session.
-        form = await _read_form(request) if is_form else {}
-        if is_form and not session.has_token(form):
-            stale = UserError("this form does not belong to your session", "go back and reload the page")
-            return viewer.render_page(_build_error_page(stale, 403), request, session)
+        form: dict[str, str] = {}
+        if is_form:
+            form = await _read_form(request)
+            # The gate has checked the origin; the token shows that the form was loaded in this very session.
+            if not session.has_token(form):
+                error = UserError("this form does not belong to your session", "go back and reload the page")
+                return viewer.render_page(_build_error_page(error, 403), request, session)
         return await viewer.run_page(page, request, session, form)
 
     return serve_request

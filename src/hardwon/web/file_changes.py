@@ -55,7 +55,11 @@ def build_confirmation(
     fingerprint: str = "",
 ) -> PageContent:
     """Build the page that shows the changes, with a button that agrees to exactly these."""
+    # A form that agreed comes here only if it agreed to other changes than there are now.
     is_stale = "agreed" in request.form
+    error = None
+    if is_stale:
+        error = UserError("the files changed since you opened this page", "review the new diff")
     values = {
         "title": title,
         "changes": describe_changes(changes),
@@ -66,7 +70,7 @@ def build_confirmation(
         "action": action,
         "back": action.rpartition("/")[0],
         "done": button,
-        "wrong": UserError("the files changed since you opened this page", "review the new diff") if is_stale else None,
+        "wrong": error,
     }
     return PageContent("confirm.html", values, 409 if is_stale else 200)
 
@@ -76,11 +80,13 @@ def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
     descriptions = []
     for change in changes:
         lines = _diff_lines((change.old_text or "").splitlines(), (change.new_text or "").splitlines())
-        state = "moved" if change.old_path else "changed"
+        state = "changed"
         if change.old_text is None:
             state = "new"
         elif change.new_text is None:
             state = "deleted"
+        elif change.old_path:
+            state = "moved"
         descriptions.append(
             {
                 "path": change.path,
@@ -94,11 +100,19 @@ def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
 
 
 def _diff_lines(old_lines: list[str], new_lines: list[str]) -> list[DiffLine]:
+    """Return the changed lines with some context; for a huge file, all old lines and then all new ones."""
+    diff_lines: list[DiffLine] = []
     if max(len(old_lines), len(new_lines)) > _MAX_COMPARED_LINES:
-        return [*(("-", line) for line in old_lines), *(("+", line) for line in new_lines)]
-    # The first three lines are two file names and the header of the first hunk; later headers stand for left out lines.
-    lines = list(unified_diff(old_lines, new_lines, n=_CONTEXT_LINES, lineterm=""))[3:]
-    return [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
+        diff_lines += [("-", line) for line in old_lines]
+        diff_lines += [("+", line) for line in new_lines]
+        return diff_lines
+    # The first three lines are two file names and the header of the first hunk.
+    for line in list(unified_diff(old_lines, new_lines, n=_CONTEXT_LINES, lineterm=""))[3:]:
+        if line.startswith("@@"):  # the header of a later hunk stands for the lines left out before it
+            diff_lines.append(("…", ""))
+        else:
+            diff_lines.append((line[0], line[1:]))
+    return diff_lines
 
 
 def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
@@ -120,7 +134,7 @@ def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
 
 
 def plan_rewording(request: PageRequest, memory: Memory, text: str) -> list[FileChange]:
-    """Return the file changes of rewording an approved memory."""
+    """Return the file changes of rewording an approved memory; none if its file is gone."""
     page = memories.read_page(request.home, memory)
     current_text = handoffs.read_page_text(page.path) if page else None
     if page is None or current_text is None:

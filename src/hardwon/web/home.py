@@ -22,9 +22,10 @@ _PERIODS = (("Today", 1), ("Last 7 days", 7), ("Last 30 days", 30))
 
 def show_home(request: PageRequest) -> PageContent:
     """Show the overview and the latest of everything; with `after`, only the rows after that cursor."""
+    # The cursor is written with dots: four row ids, such as `17.0.3.9`.
     position = parse_position(request.query.get("after", "").replace(".", "-"), 4)
-    cursor = NewsCursor(*map(int, position)) if position else None
-    rows, next_cursor = views.read_news(request.connection, cursor=cursor or NewsCursor(), limit=_NEWS_ROWS)
+    cursor = NewsCursor(*map(int, position)) if position else NewsCursor()
+    rows, next_cursor = views.read_news(request.connection, cursor=cursor, limit=_NEWS_ROWS)
     values: dict[str, Any] = {
         "title": "Home",
         "rows": rows,
@@ -33,7 +34,7 @@ def show_home(request: PageRequest) -> PageContent:
         "jobs": jobs.list_jobs(request.connection)[:_MAX_JOBS],
         "now": request.now,
     }
-    if cursor:
+    if position:
         return PageContent("_live_update.html", values)
     period, since, counts = _choose_period(request)
     held_rows, held_count = _list_held_calls(request, since)

@@ -39,7 +39,7 @@ def _load_token(home: str) -> str:
 
 
 def _bind_port(port: int) -> socket.socket:
-    """Return a socket on 127.0.0.1 at this port or the next free one."""
+    """Return a socket on 127.0.0.1 at this port or the next free one; 0 means any free port."""
     for candidate_port in range(port, port + _PORT_TRIES):
         # Without the explicit protocol asyncio leaves Nagle's algorithm on, which delays an answer by 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

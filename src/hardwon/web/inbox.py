@@ -50,27 +50,28 @@ def show_inbox(request: PageRequest) -> PageContent:
 
 def list_inbox(request: PageRequest) -> list[InboxItem]:
     """Return lessons first, those that would have stopped the most repeats before others, then the rest."""
-    items = [
-        InboxItem(
-            f"L{candidate.number}",
-            "Lesson",
-            f"/review/{candidate.number}",
-            candidate.record["summary"],
-            candidate.record.get("solution", ""),
-            candidate.projects[0] if len(candidate.projects) == 1 else "",
+    items = []
+    for candidate in review_queue.list_waiting(request.home, request.connection):
+        items.append(
+            InboxItem(
+                label=f"L{candidate.number}",
+                kind="Lesson",
+                path=f"/review/{candidate.number}",
+                text=candidate.record["summary"],
+                detail=candidate.record.get("solution", ""),
+                project=candidate.projects[0] if len(candidate.projects) == 1 else "",
+            )
         )
-        for candidate in review_queue.list_waiting(request.home, request.connection)
-    ]
     for memory in reversed(list_memories(request.connection, "candidate")):
         items.append(InboxItem(f"M{memory.id}", "Memory", f"/memory/{memory.id}", memory.text, "", memory.project))
     for reflection in list_reflections(request.connection, DRAFT, limit=_MAX_LISTED):
         source = read_page(reflection) or reflection
         path = f"/handoffs/{reflection.id}"
         items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, "", reflection.project))
-    team = open_team(request.home, request.connection)
-    for arrival in list_waiting(team) if team else ():
-        name = arrival.version.hash
-        items.append(InboxItem(name[:8], "Team", f"/team/{name}", arrival.title, f"by {arrival.author}"))
+    if team := open_team(request.home, request.connection):
+        for arrival in list_waiting(team):
+            name = arrival.version.hash
+            items.append(InboxItem(name[:8], "Team", f"/team/{name}", arrival.title, f"by {arrival.author}"))
     return items
 
 
@@ -90,5 +91,7 @@ def find_next_path(request: PageRequest, path: str) -> str:
     place = find_place(request, path)
     if place.following:
         return place.following
-    skipped = next((item.path for item in list_inbox(request) if item.path != path), "")
-    return skipped or "/inbox"
+    for item in list_inbox(request):
+        if item.path != path:
+            return item.path
+    return "/inbox"

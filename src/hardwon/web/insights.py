@@ -148,10 +148,7 @@ class RepeatedError:
 def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> list[RepeatedError]:
     """Return the errors that came most often, each with the lesson or the proposal that fires on its latest call."""
     index = manifest.open_current_index(request.home, request.now)
-    lesson_triggers = []
-    for number in range(len(index)):
-        entry = index.read_entry(number)
-        lesson_triggers.append((entry.slug, build_entry_trigger(entry)))
+    lesson_triggers = [(entry.slug, build_entry_trigger(entry)) for entry in index.read_all_entries()]
     candidate_triggers = []
     for candidate in review_queue.list_waiting(request.home, request.connection):
         proposed = parse_candidate(candidate)
@@ -164,14 +161,14 @@ def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> l
         message, may_become_lesson = describe_failure(call)
         repeated_errors.append(
             RepeatedError(
-                row["times"],
-                row["sessions"],
-                row["at"],
-                call,
-                message or row["signature"],
-                next((slug for slug, fires in lesson_triggers if fires(*call_values)), ""),
-                next((number for number, fires in candidate_triggers if fires(*call_values)), None),
-                may_become_lesson,
+                times=row["times"],
+                sessions=row["sessions"],
+                at=row["at"],
+                call=call,
+                message=message or row["signature"],
+                lesson_slug=next((slug for slug, fires in lesson_triggers if fires(*call_values)), ""),
+                candidate_number=next((number for number, fires in candidate_triggers if fires(*call_values)), None),
+                may_become_lesson=may_become_lesson,
             )
         )
     return repeated_errors
@@ -180,6 +177,7 @@ def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> l
 def describe_failure(call: dict[str, Any]) -> tuple[str, bool]:
     """Return the line of a failed call's result that names the failure, and whether a lesson could prevent it."""
     text = get_stored_result_text(call["response"])
-    message = find_failure_line(text, is_shell=call["tool"] == SHELL_TOOL)
-    command = describe_input(call["input"]) if call["tool"] == SHELL_TOOL else ""
+    is_shell = call["tool"] == SHELL_TOOL
+    message = find_failure_line(text, is_shell=is_shell)
+    command = describe_input(call["input"]) if is_shell else ""
     return message, classify_failure(text, message, command) not in _NO_LESSON_KINDS

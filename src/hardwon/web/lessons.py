@@ -103,6 +103,7 @@ def show_lesson(request: PageRequest) -> PageContent:
         delivery["repeats"] = repeats[delivery["id"]] if trigger else None
     changes = manifest.gather_lessons(request.home)[2]
     proof = build_lesson_proof(request.connection, lesson)
+    arms = (("Told", proof.told_counts), ("Silent", proof.silent_counts), ("Before approval", proof.before_counts))
     values = {
         "title": lesson.summary[:100],
         "lesson": lesson,
@@ -114,15 +115,7 @@ def show_lesson(request: PageRequest) -> PageContent:
         "plot": plot_by_day(by_day, request.now, _PLOT_DAYS),
         "days": _PLOT_DAYS,
         "grade": describe_grade(proof),
-        "proof_rows": [
-            (name, describe_counts(counts))
-            for name, counts in (
-                ("Told", proof.told_counts),
-                ("Silent", proof.silent_counts),
-                ("Before approval", proof.before_counts),
-            )
-            if counts.total
-        ],
+        "proof_rows": [(name, describe_counts(counts)) for name, counts in arms if counts.total],
         "stepped_down_to": proof.stepped_down_to,
         "deliveries": deliveries,
         "older": deliveries[-1]["id"] if len(latest) > len(deliveries) else None,
@@ -141,6 +134,7 @@ def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
 
 
 def _find_own_lesson(request: PageRequest) -> Lesson:
+    """Return a lesson that can be changed here; a repository's is changed in the repository."""
     lesson, is_own = _find_lesson(request)
     if not is_own:
         raise PageNotFound
@@ -148,12 +142,14 @@ def _find_own_lesson(request: PageRequest) -> Lesson:
 
 
 def _require_seen_lesson(request: PageRequest) -> Lesson:
+    """Return the lesson of a form; refuse if it is no longer as the person's page showed it."""
     lesson = _find_own_lesson(request)
     request.require_seen(_fingerprint_lesson(lesson), "lesson")
     return lesson
 
 
 def _fingerprint_lesson(lesson: Lesson) -> str:
+    """Return a text that changes with everything that a person sees of a lesson."""
     return f"{lesson.content_hash}{lesson.status}{lesson.updated_at}"
 
 
@@ -217,9 +213,11 @@ def _build_new_editor(request: PageRequest, error: UserError | None) -> PageCont
 
 def _build_new_record(request: PageRequest) -> dict[str, Any]:
     """Return an empty record, or one that describes the failed call and leaves the fix to the person."""
-    call_id = parse_number(request.form or request.query, "call")
-    call = views.read_call(request.connection, call_id) if call_id is not None else None
     record: dict[str, Any] = {"summary": "", "problem": "", "solution": "", "delivery": "hold", "triggers": {}}
+    call_id = parse_number(request.form or request.query, "call")
+    if call_id is None:
+        return record
+    call = views.read_call(request.connection, call_id)
     if call is None:
         return record
     subject = " ".join(describe_input(call["input"]).split())
@@ -320,6 +318,7 @@ def _accept_candidate(
 
 
 def _find_candidate(request: PageRequest) -> Candidate:
+    """Return the candidate with the number in the path."""
     number = request.get_number()
     candidate = review_queue.find_in_queue(request.home, request.connection, str(number))
     if candidate is None or candidate.number != number:  # the name may also have matched a slug or an id
@@ -328,6 +327,7 @@ def _find_candidate(request: PageRequest) -> Candidate:
 
 
 def _require_seen_candidate(request: PageRequest) -> Candidate:
+    """Return the candidate of a form; refuse if it changed since, or is decided already."""
     candidate = _find_candidate(request)
     request.require_seen(_fingerprint_candidate(candidate), "candidate")
     if candidate.status != "candidate":
@@ -396,16 +396,20 @@ def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> d
 
 
 def _get_field(record: Mapping[str, Any], name: str) -> Any:
+    """Return a field of a record, or of its triggers; None if neither has it."""
     return record.get(name, record["triggers"].get(name))
 
 
 def _format_field(record: Mapping[str, Any], name: str) -> str:
+    """Return a field as the form shows it: lists line by line, a scope as its folder."""
     value = _get_field(record, name)
+    if value is None:
+        return ""
     if _FIELD_KINDS[name] == "lines":
-        return "\n".join(_format_item(item) for item in value or ())
+        return "\n".join(map(_format_item, value))
     if name == "scope":
         return str(value.get("path", "")) if isinstance(value, dict) else ""
-    return "" if value is None else str(value)
+    return str(value)
 
 
 def _format_item(item: Any) -> str:
@@ -414,10 +418,13 @@ def _format_item(item: Any) -> str:
 
 
 def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
+    """Return a field of the form as a record has it; None for an empty text."""
     kind = _FIELD_KINDS[name]
     if kind == "lines":
+        # A line that was not edited keeps its item, whose hidden characters the form showed replaced.
         original_items = {sanitize_value(_format_item(item)): item for item in _get_field(record, name) or ()}
-        return [original_items.get(line, _parse_pattern(line)) for line in text.split("\n") if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
+        return [original_items.get(line, _parse_pattern(line)) for line in lines]
     if kind == "folder":
         return {"type": "project", "path": text} if text.strip() else {"type": "global"}
     if kind == "number":
@@ -429,9 +436,10 @@ def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
 
 
 def _parse_pattern(line: str) -> Any:
-    if line.lstrip().startswith('{"source"'):
-        try:
-            return json.loads(line)
-        except ValueError:
-            return line
-    return line
+    """Return a pattern with flags as an object, any other line as it is."""
+    if not line.lstrip().startswith('{"source"'):
+        return line
+    try:
+        return json.loads(line)
+    except ValueError:  # a pattern may begin like this
+        return line

@@ -42,13 +42,12 @@ def show_memory_list(request: PageRequest) -> PageContent:
     filters = request.get_filters("type", "project")
     status = request.choose("status", ("active", *STATUSES))
     all_memories = list_memories(request.connection)
-    listed_memories = [
-        memory
-        for memory in reversed(all_memories)
-        if memory.status == status
-        and filters["type"] in ("", memory.type)
-        and filters["project"] in ("", memory.project or "*")
-    ]
+    listed_memories = []
+    for memory in reversed(all_memories):  # newest first
+        has_type = filters["type"] in ("", memory.type)
+        has_project = filters["project"] in ("", memory.project or "*")
+        if memory.status == status and has_type and has_project:
+            listed_memories.append(memory)
     approved_pages = dict[int, MemoryPage]()
     if status == "active":
         listed_memories.sort(key=lambda memory: MEMORY_TYPES.index(memory.type))
@@ -56,8 +55,11 @@ def show_memory_list(request: PageRequest) -> PageContent:
     first = parse_number(request.query, "from") or 0
     rows = []
     for memory in listed_memories[first : first + MAX_LISTED]:
-        page = approved_pages.get(memory.id) or memories.read_page(request.home, memory)
-        fault = "" if memory.id in approved_pages else memories.find_untold_reason(request.connection, memory, page)
+        page = approved_pages.get(memory.id)
+        fault = ""  # why agents are not told it
+        if page is None:
+            page = memories.read_page(request.home, memory)
+            fault = memories.find_untold_reason(request.connection, memory, page)
         rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
     files = _list_unapproved_files(request)
     is_filtered = any(filters.values())
@@ -174,6 +176,7 @@ def approve_file(request: PageRequest) -> Redirect:
 
 
 def _find_file(request: PageRequest) -> MemoryPage:
+    """Return the unapproved file that the path names; only listed ones, so that no other file can be named."""
     project_id = parse_number(request.path_params, "project")
     for file in _list_unapproved_files(request):
         if file["project"] == project_id and file["name"] == request.path_params["name"]:

@@ -103,7 +103,9 @@ def fingerprint_values(*values: object) -> str:
 def parse_number(values: Mapping[str, str], name: str) -> int | None:
     """Return a whole number, None if it is missing or not one."""
     text = values.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    # `isdigit` alone accepts digits of other scripts, and SQLite's integers have fewer than 20 digits.
+    is_number = text.isascii() and text.isdigit() and len(text) < 16
+    return int(text) if is_number else None
 
 
 def parse_day_range(filters: Mapping[str, str]) -> tuple[float | None, float | None]:
@@ -127,7 +129,10 @@ def parse_position(text: str, count: int) -> list[float] | None:
         numbers = [float(part) for part in parts]
     except ValueError:
         return None
-    return numbers if all(0 <= number < 1e15 for number in numbers) else None
+    # This excludes NaN, infinities and what does not fit into a row id.
+    if not all(0 <= number < 1e15 for number in numbers):
+        return None
+    return numbers
 
 
 def find_range_start(now: float, days: int) -> float:

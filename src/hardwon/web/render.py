@@ -71,6 +71,7 @@ def _mark_references(html: str) -> Markup:
 
 
 def _format_time(at: float | None, time_format: str = "%Y-%m-%d %H:%M") -> Markup | str:
+    """Return a time in the reader's own zone; empty if it is missing or no calendar has it."""
     if not at:
         return ""
     try:
@@ -94,13 +95,17 @@ def describe_input(tool_input: Any, folder: str = "") -> str:
 
 
 def _describe_stored_input(tool_input: Any) -> str:
-    if isinstance(tool_input, str):
-        try:
-            tool_input = json.loads(tool_input) if tool_input else ""
-        except ValueError:  # it was stored cut
-            first_field = _FIRST_FIELD.match(tool_input)
-            return first_field[1].replace("\\n", "\n").replace('\\"', '"') if first_field else str(tool_input)
-    return find_describing_text(tool_input)
+    if not isinstance(tool_input, str):
+        return find_describing_text(tool_input)
+    if not tool_input:
+        return find_describing_text("")
+    try:
+        return find_describing_text(json.loads(tool_input))
+    except ValueError:  # it was stored cut, and is no JSON any more
+        first_field = _FIRST_FIELD.match(tool_input)
+        if first_field is None:
+            return tool_input
+        return first_field[1].replace("\\n", "\n").replace('\\"', '"')
 
 
 def _parse_list(text: str) -> list[str]:
@@ -109,6 +114,7 @@ def _parse_list(text: str) -> list[str]:
 
 
 def _format_line(value: Any, max_length: int = 200) -> str:
+    """Return a value on one line; cut before that too, because a tool's result may have megabytes."""
     return to_printable_line(str(value or "")[: max_length * 4], max_length)
 
 
@@ -117,6 +123,7 @@ def _cut_text(text: str, max_length: int) -> str:
 
 
 def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
+    """Return the text with these spans marked, and with code between backquotes as code."""
     html = Markup("")
     end = 0
     for start, stop in spans:
@@ -130,11 +137,13 @@ def build_delivered_page_path(slug: str) -> str:
     """Return the page of something that was delivered: a lesson by its slug, other records by id; none for others."""
     if slug in ("", BRIEF_SLUG, REQUEST_SLUG):
         return ""
-    is_id = slug[0].isupper() and parse_id(slug)  # slugs are lower case
-    return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"
+    is_record_id = slug[0].isupper() and parse_id(slug) is not None  # slugs are lower case
+    folder = "found" if is_record_id else "lessons"
+    return f"/{folder}/{quote(slug, safe='', errors='replace')}"
 
 
 def _build_query(values: Mapping[str, Any]) -> str:
+    """Return the query of an address, without filters that are not set."""
     return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
 
 

@@ -23,9 +23,12 @@ def show_search(request: PageRequest) -> PageContent:
     query_text = request.query.get("q", "").strip()
     filters = request.get_filters("project", "kind", "type", "concept", "host", "file", "since", "until")
     projects = views.list_projects(request.connection)
-    project = next((row["path"] for row in projects if str(row["id"]) == filters["project"]), "")
-    if filters["project"] and not project:
-        raise PageNotFound
+    project = ""  # every project
+    if filters["project"]:
+        paths = [row["path"] for row in projects if str(row["id"]) == filters["project"]]
+        project = paths[0] if paths else ""
+        if not project:
+            raise PageNotFound
 
     def read_results() -> PageContent:
         return _read_results(request, query_text, filters, project)
@@ -47,6 +50,7 @@ def show_search(request: PageRequest) -> PageContent:
 
 
 def _read_results(request: PageRequest, query_text: str, filters: Mapping[str, str], project: str) -> PageContent:
+    """Return the results as the part of a page; an empty part if nothing was asked."""
     if not query_text and not any(filters.values()):
         return PageContent("_hits.html", {"is_searched": False})
     since, until = parse_day_range(filters)
@@ -101,8 +105,9 @@ def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
     marks = hit.marks
     beginning = title.removesuffix(ELLIPSIS).rstrip()
     if text.startswith(beginning):
-        text = text[len(beginning) :]
-        marks = tuple((start - len(beginning), end - len(beginning)) for start, end in marks if start >= len(beginning))
+        offset = len(beginning)
+        text = text[offset:]
+        marks = tuple((start - offset, end - offset) for start, end in marks if start >= offset)
     elif " ".join(text.split()) == title:
         text = ""
         marks = ()

@@ -41,6 +41,7 @@ class HeadTimeoutProtocol(H11Protocol):
         self._stop_head_timer()
 
     def _update_head_timer(self) -> None:
+        """Start the timer while the headers of a request are awaited; stop it once they have arrived."""
         if self.conn.their_state is not h11.IDLE:
             self._stop_head_timer()
         elif self._head_timer is None:
@@ -55,6 +56,7 @@ class HeadTimeoutProtocol(H11Protocol):
 def create_server(
     home: str, responder: HookResponder, live_feed: LiveFeed, token: str, port: int, note_activity: Callable[[], None]
 ) -> uvicorn.Server:
+    """Return a server of the API and the viewer behind the gate, which the worker's own event loop runs."""
     api_app = create_api_app(ApiContext(home, responder, live_feed, note_activity))
     viewer_app = create_viewer_app(Viewer(home, live_feed, note_activity))
     config = uvicorn.Config(

@@ -80,9 +80,12 @@ def show_session_list(request: PageRequest) -> PageContent:
 
 
 def show_session(request: PageRequest) -> PageContent:
+    """Show a session as a timeline, a page at a time; `after` is the position of the last step before this page."""
     session = _find_session(request)
-    position = parse_position(request.query.get("after", ""), 3)
-    start = TimelinePosition(position[0], int(position[1]), int(position[2])) if position else TimelinePosition()
+    start = TimelinePosition()
+    if position := parse_position(request.query.get("after", ""), 3):
+        at, rank, row_id = position
+        start = TimelinePosition(at, int(rank), int(row_id))
     event_filter = request.choose("show", tuple(_EVENT_FILTERS))
     steps = views.list_timeline_steps(
         request.connection, session, position=start, limit=_STEPS_PER_PAGE + 1, event_filter=event_filter
@@ -97,7 +100,8 @@ def show_session(request: PageRequest) -> PageContent:
         step["changes"] = _describe_edit(step) if is_event else []
         step["error"] = describe_failure(step)[0] if is_event and step["outcome"] == "failed" else ""
     if event_filter in ("", "messages"):
-        steps = _add_agent_words(request, session, steps, start.at, steps[-1]["at"] if next_page else math.inf)
+        until = steps[-1]["at"] if next_page else math.inf
+        steps = _add_agent_words(request, session, steps, start.at, until)
     steps = [_show_as_words(step) if step.get("kind") == AGENT_MESSAGE else step for step in steps]
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
@@ -119,12 +123,12 @@ def _add_agent_words(
 ) -> list[dict[str, Any]]:
     """Return the steps with what the agent said between them; the last words of a turn are an event of their own."""
     last_words = {_build_text_key(step["response"]) for step in steps if step["what"] == "event"}
-    words = [
-        step
-        for step in _read_agent_words(request.home, request.connection, session, since, until)
-        if _build_text_key(step["text"]) not in last_words
-    ]
-    return sorted([*words, *steps], key=lambda step: step["at"])
+    all_steps = list(steps)
+    for words_step in _read_agent_words(request.home, request.connection, session, since, until):
+        if _build_text_key(words_step["text"]) not in last_words:
+            all_steps.append(words_step)
+    # What was said at the time of a call was said before it.
+    return sorted(all_steps, key=lambda step: (step["at"], step["what"] != "words"))
 
 
 def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,15 +191,18 @@ def _format_input(text: str) -> str:
 
 
 def _find_line_number(path: str, tool_use_id: str) -> int | None:
-    """Return the first line of a transcript that names a call."""
+    """Return the number of the first line of a transcript that names a call; None if the transcript is gone."""
     id_bytes = tool_use_id.encode("utf-8", "replace")
     if not path or not id_bytes:
         return None
     try:
         with open(path, "rb", opener=_open_transcript) as file:
-            return next((line for line, text in enumerate(file, 1) if id_bytes in text), None)
+            for number, line in enumerate(file, 1):
+                if id_bytes in line:
+                    return number
     except (OSError, ValueError):
-        return None
+        pass
+    return None
 
 
 def _open_transcript(path: str, flags: int) -> int:
@@ -227,8 +234,10 @@ def _read_agent_words(
         words: list[dict[str, Any]] = []
         for number, step in _iter_transcript_steps(path, agent):
             # The tracker sees every step, since it must notice where a private turn begins and ends.
-            is_hidden = private_turns.should_hide(step) or step.agent or step.session != session["session"]
-            if step.kind != "agent" or is_hidden or not step.text.strip():
+            if private_turns.should_hide(step):
+                continue
+            is_main_agent = not step.agent and step.session == session["session"]
+            if step.kind != "agent" or not is_main_agent or not step.text.strip():
                 continue
             at = parse_timestamp(step.at)
             if since <= at <= until and not is_excluded(step):

@@ -50,7 +50,9 @@ def reject(request: PageRequest) -> Redirect:
 def _find_waiting(request: PageRequest) -> tuple[Team, Arrival]:
     """Return what waits under the hash in the path, which names exactly what the person saw."""
     team = team_decisions.open_team(request.home, request.connection)
-    for arrival in team_decisions.list_waiting(team) if team else ():
-        if team and arrival.version.hash == request.path_params["version"]:
+    if team is None:
+        raise PageNotFound
+    for arrival in team_decisions.list_waiting(team):
+        if arrival.version.hash == request.path_params["version"]:
             return team, team_decisions.replay_arrival(team, arrival)
     raise PageNotFound
