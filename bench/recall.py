@@ -173,16 +173,16 @@ def measure_chat() -> dict[str, float]:
     return {name: shares[CUTS.index(10)] for name, shares in results.items()}
 
 
-def measure_coding() -> tuple[Scores, Scores]:
-    """Return the scores of every method on the questions about coding sessions, and on those that share words with
-    their answers; nothing without a corpus.
+def measure_coding() -> tuple[Scores, Scores, Scores]:
+    """Return the scores of every method on the questions about coding sessions, on those that share words with their
+    answers, and on those that an agent's last words answer; nothing without a corpus.
     """
     corpus = os.environ.get("CORPUS") or CORPUS
     file_name = "questions_held.jsonl" if os.environ.get("FINAL") else "questions_tune.jsonl"
     path = os.environ.get("QUESTIONS") or os.path.join(HERE, file_name)
     if not os.path.exists(os.path.join(corpus, "INDEX.tsv")):
         print(f"no transcripts at {corpus}: coding is not measured")
-        return {}, {}
+        return {}, {}, {}
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
         recall_questions.import_corpus(home, corpus)
         with db.open(home) as connection:
@@ -203,16 +203,20 @@ def measure_coding() -> tuple[Scores, Scores]:
             scores = {name: recall_questions.measure(questions, ask) for name, ask in methods.items()}
             recall_questions.print_scores(scores)
             # A question without a word of its answer can be answered by meaning alone, so it is shown apart.
-            worded = [question for question in answerable if question.shared_words > 1]
-            unworded = [question for question in answerable if question.shared_words <= 1]
-            print(f"\n{len(worded)} questions with two or more words of their answer:")
-            worded_scores = {name: recall_questions.measure(worded, ask) for name, ask in methods.items()}
-            recall_questions.print_scores(worded_scores)
-            print(f"\n{len(unworded)} questions with at most one:")
-            recall_questions.print_scores(
-                {name: recall_questions.measure(unworded, ask) for name, ask in methods.items()}
-            )
-    return scores, worded_scores
+            stored = [question for question in answerable if question.answers]
+            groups = {
+                "with two or more words of their answer": [item for item in answerable if item.shared_words > 1],
+                "with at most one": [item for item in answerable if item.shared_words <= 1],
+                "answered by last words that are stored": [item for item in stored if item.kind == "last_words"],
+                "answered by another stored record": [item for item in stored if item.kind != "last_words"],
+            }
+            group_scores = {}
+            for name, members in groups.items():
+                print(f"\n{len(members)} questions {name}:")
+                group_scores[name] = {method: recall_questions.measure(members, ask) for method, ask in methods.items()}
+                recall_questions.print_scores(group_scores[name])
+            worded_scores, _, last_words_scores, _ = group_scores.values()
+    return scores, worded_scores, last_words_scores
 
 
 def main() -> int:
@@ -224,7 +228,7 @@ def main() -> int:
         figures |= {f"{name} at 10": share for name, share in chat.items()}
         if chat["hardwon"] < MIN_RECALL_AT_10:
             missed.append(f"recall at 10 below {MIN_RECALL_AT_10}")
-    coding, worded = measure_coding()
+    coding, worded, last_words = measure_coding()
     if coding:
         score, naive = coding["hardwon"], coding["FTS5"]
         figures |= {f"answer_at_{cut}": share for cut, share in score.answer.items()}
@@ -232,6 +236,7 @@ def main() -> int:
         figures |= {f"fts5_answer_at_{cut}": share for cut, share in naive.answer.items()}
         for name in ("hardwon", "FTS5"):
             figures |= {f"{name} worded at {cut}": share for cut, share in worded[name].answer.items()}
+            figures |= {f"{name} last words at {cut}": share for cut, share in last_words[name].answer.items()}
         figures["abstained"] = score.abstained
         if score.answer[1] < naive.answer[1] + MIN_LEAD:
             missed.append(f"the first answer is less than {MIN_LEAD} above FTS5")

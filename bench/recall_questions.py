@@ -42,7 +42,8 @@ Ask = Callable[["Question"], Sequence[str]]
 class Question:
     """A question, and the ids of the records that answer it and of all records of its session.
 
-    `shared_words` is how many words of the question are in the record that answers it.
+    `shared_words` is how many words of the question are in the record that answers it. `kind` is that of the line that
+    answers best.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Question:
     answers: frozenset[str]
     session_records: frozenset[str]
     shared_words: int
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
                     frozenset(record.id for record in [*named_records, *repeating]),
                     frozenset(record.id for record in session_records),
                     max((len(words.match_text(record.text, "", weights).words) for record in named_records), default=0),
+                    row["kind"] or "",
                 )
             )
     return questions

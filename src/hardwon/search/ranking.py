@@ -20,8 +20,8 @@ from hardwon.search import records, vectors
 from hardwon.search.words import NO_MATCH, TextMatch, extract_words, find_whole_names, match_text, split_query
 from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, Scope
-from hardwon.types import replace
+from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, MESSAGE_WEIGHT, Scope
+from hardwon.types import AGENT_MESSAGE, replace
 
 if TYPE_CHECKING:
     import numpy
@@ -150,7 +150,11 @@ def rank_records(
     for document_id, record in loaded.items():
         score, giver = final_scores[document_id]
         document = found_documents[document_id]
-        weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
+        weight = DOCUMENT_KINDS[document["kind"]].weight
+        if documents.unpack_is_call(document_id):
+            weight = CALL_WEIGHT
+        elif record["type"] == AGENT_MESSAGE:
+            weight = MESSAGE_WEIGHT
         meaning = similarities.get(document_id)
         text_match = text_matches[document_id]
         # A word that stands often in a text raises its rank, but is no evidence of the query's other words.

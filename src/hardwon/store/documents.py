@@ -102,13 +102,16 @@ DOCUMENT_KINDS = {
         DocumentKind("O", "observation", "observations", weight=0.6),
         DocumentKind("S", "summary", "summaries", weight=0.6),
         DocumentKind("P", "prompt", "prompts", weight=0.8),
-        DocumentKind("E", "event", "events"),  # last words; calls weigh CALL_WEIGHT
+        DocumentKind("E", "event", "events"),  # last words; the two below are for other events
         DocumentKind("L", "lesson", weight=1.2),
         DocumentKind("M", "memory", weight=1.2),
         DocumentKind("H", "handoff", weight=1.2),
     )
 }
 CALL_WEIGHT = 0.8
+# What an agent says between two calls is often repeated, and corrected, in its last words. With the weight of those the
+# answer was first for 50 of 93 tuning questions instead of 58.
+MESSAGE_WEIGHT = 0.8
 _ROW_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
 _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
 
