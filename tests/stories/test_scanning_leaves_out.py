@@ -91,10 +91,27 @@ def build_codex_call(command: str, call: str, code: int = 0, text: str = "") -> 
     ]
 
 
-def test_a_command_under_way_in_a_denied_project_is_not_remembered_until_it_ends(house: House, own_home: str) -> None:
+@pytest.mark.parametrize("reading", [("scan",), ("import", "transcripts")])
+def test_a_command_under_way_in_a_denied_project_is_not_remembered_until_it_ends(
+    house: House, own_home: str, reading: tuple[str, ...]
+) -> None:
     house.ok("config", "set", "denyProjects", json.dumps([APP]))
     write_rollout(own_home, "01", "t1", build_codex_call(f"deploy {PLANTED}", "c1")[:1])
-    assert "1 transcript" in house.ok("scan").out
+    assert "1 transcript" in house.ok(*reading).out
+    assert find_traces(house, PLANTED) == []
+
+
+@pytest.mark.parametrize("reading", [("scan",), ("import", "transcripts")])
+def test_a_command_under_way_in_a_private_turn_is_not_remembered_until_it_ends(
+    house: House, own_home: str, reading: tuple[str, ...]
+) -> None:
+    prompt = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "<private>deploy</private>"}],
+    }
+    write_rollout(own_home, "01", "t1", [("response_item", prompt), *build_codex_call(f"deploy {PLANTED}", "c1")[:1]])
+    house.ok(*reading)
     assert find_traces(house, PLANTED) == []
 
 

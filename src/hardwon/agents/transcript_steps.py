@@ -109,6 +109,20 @@ class ObjectReader:
         return step._replace(kind="result", call=call_id, tool=self.tools.pop(call_id, ""))
 
 
+# Where Codex's reader remembers commands whose results are still to come.
+_COMMAND_STATE_KEYS = ("open", "running", "scripts")
+
+
+def dump_reader_state(reader: Reader, *, has_hidden_steps: bool) -> dict[str, Any]:
+    """Return what a reader must remember between two reads.
+
+    It also remembers the commands of steps that are hidden because they are private, excluded or deleted. Those must
+    not be stored, so after such a step no command is.
+    """
+    hidden_keys = _COMMAND_STATE_KEYS if has_hidden_steps else ()
+    return {name: value for name, value in vars(reader).items() if name not in hidden_keys}
+
+
 # Yields the steps of a line, which is given by its number, parsed, and as it stands.
 ReadObject = Callable[[ObjectReader, int, JsonObject, bytes], Iterable[Step]]
 

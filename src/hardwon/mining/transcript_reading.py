@@ -14,7 +14,7 @@ import orjson
 from hardwon import projects
 from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
-from hardwon.agents.transcript_steps import Step, TranscriptModule, load_transcript_module
+from hardwon.agents.transcript_steps import Step, TranscriptModule, dump_reader_state, load_transcript_module
 from hardwon.mining import proposals
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
@@ -27,7 +27,6 @@ from hardwon.text import lesson_tags
 from hardwon.types import PROGRAM_NAME, TAG_TIER, MinedEpisode, ReadPosition, frozen, replace
 
 MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 1_300
-COMMAND_STATE_KEYS = ("open", "running", "scripts")  # parts of a reader's state that contain commands
 _SPEECH_KINDS = ("agent", "person")
 
 MeasuredPortion = tuple[Portion, int, int]  # a portion, its bytes and its malformed lines
@@ -94,11 +93,7 @@ def _read_portions(
                 builder.add_step(step)
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
-        # The reader also remembers commands of hidden steps, which must not be stored.
-        reader_state = {
-            name: value for name, value in vars(reader).items() if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
-        }
-        reader_state, state = clean_state([reader_state, state])
+        reader_state, state = clean_state([dump_reader_state(reader, has_hidden_steps=has_hidden_steps), state])
         yield builder.build_portion(
             replace(
                 next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)

@@ -21,6 +21,7 @@ from hardwon.agents.transcript_files import PrivateTurnTracker
 from hardwon.agents.transcript_steps import (
     Step,
     TokenUsage,
+    dump_reader_state,
     get_total_usage,
     load_transcript_module,
     parse_timestamp,
@@ -125,7 +126,8 @@ def _import_portions(
             events += tracker.process_step(step)
         # Only the position behind the last portion has the file's size.
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
-        state = {"reader": _serialize_state(vars(reader)), "watch": _serialize_state(tracker.dump_state())}
+        reader_state = dump_reader_state(reader, has_hidden_steps=tracker.has_hidden_steps)
+        state = {"reader": _serialize_state(reader_state), "watch": _serialize_state(tracker.dump_state())}
         if transcript_files.is_single_document(path):
             # It is read again from the beginning, and only what was counted must be known then.
             state = {"reader": _serialize_state({"usage": reader.usage})}
@@ -211,6 +213,7 @@ class TranscriptState:
         self._values = values
         self._tombstones = tombstones
         self._private_turns = PrivateTurnTracker(path, state)
+        self.has_hidden_steps = self._private_turns.is_private  # steps that may not be stored were read
         self.session = str(state.get("session", ""))  # of the last step
         # Steps without a time get that of the step before, the first one that of the file.
         self._at = float(state.get("at") or modified)
@@ -247,6 +250,7 @@ class TranscriptState:
         self.session = step.session or self.session
         self._at = parse_timestamp(step.at) or self._at
         is_hidden = self._private_turns.should_hide(step)
+        self.has_hidden_steps |= is_hidden
         if step.kind == "person":
             yield from self._process_prompt(step)
         elif is_hidden:
@@ -309,6 +313,7 @@ class TranscriptState:
         tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
         given_input = {name: value for name, value in tool_input.items() if value}
         event = self._filter_event(self._build_tool_event(step, step.tool, given_input))
+        self.has_hidden_steps |= event is None
         if event:
             self._open_calls[step.call] = [event.tool, event.input]
             if len(self._open_calls) > _MAX_OPEN_CALLS:
