@@ -1,7 +1,7 @@
 """The hook contract of Claude Code, which most agents copied, as a table of what each of them does differently.
 
-The `__init__` of an agent's package fills in a HookContract: names of events, tools and arguments, where its fields are, and
-which events take a denial or a note. What does not fit a table is a function in that module.
+The `__init__` of an agent's package fills in a HookContract: names of events, tools and arguments, where its fields
+are, and which events take a denial or a note. What does not fit a table is a function in that module.
 
 Agents run the hooks of others: Grok those in Claude Code's settings, VS Code and Cursor if a person says so, Copilot
 those of a trusted repository. Each has its own fields and reads another reply, so an answer meant for one may deny a
