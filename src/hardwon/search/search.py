@@ -418,7 +418,8 @@ class _Search:
         record = result.record
         text = records.strip_repeated_subject(record)
         stripped_length = len(record["text"]) - len(text)
-        excerpt = cut_excerpt(text, max(result.match.excerpt_start - stripped_length, 0))
+        start = max(result.match.excerpt_start - stripped_length, 0)
+        excerpt = cut_excerpt(text, start, is_markdown=not records.is_call(record["kind"], record["type"]))
         copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
         return Hit(
             **{name: record[name] for name in copied_fields},

@@ -284,10 +284,10 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
     return best_weight, best_start
 
 
-def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
+def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS, *, is_markdown: bool = True) -> str:
     """Return part of a text from the beginning of the sentence that `start` is in, cut between words.
 
-    Its lines stay lines: joined, two commands or the items of a list would read as one.
+    Markdown is shown without its markup; of code, the same signs mean something, as in `src/**/*.md`. Its lines stay lines: joined, two commands or the items of a list would read as one.
     """
     if len(text) <= _MAX_WHOLE_CHARS:
         start = 0
@@ -306,7 +306,8 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
         for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
             if link.start() < begin < link.end():
                 begin = link.start()
-    lines = strip_markup(text[begin : begin + 3 * max_chars])
+    part = text[begin : begin + 3 * max_chars]
+    lines = strip_markup(part) if is_markdown else _split_lines(part)
     is_cut = begin + 3 * max_chars < len(text) or len(lines) > _MAX_EXCERPT_LINES
     excerpt = "\n".join(lines[:_MAX_EXCERPT_LINES])
     if len(excerpt) > max_chars:
@@ -319,12 +320,13 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
 
 
 def strip_markup(text: str) -> list[str]:
-    """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links.
+    """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links."""
+    return _split_lines(_MARKUP.sub("", _LINK.sub(r"\1", text)))
 
-    Codes for the colours of a terminal are left out as well.
-    """
-    plain_text = _MARKUP.sub("", _LINK.sub(r"\1", _TERMINAL_CODE.sub("", text)))
-    lines = (" ".join(line.split()) for line in plain_text.splitlines())
+
+def _split_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, with single spaces and without codes for the colours of a terminal."""
+    lines = (" ".join(line.split()) for line in _TERMINAL_CODE.sub("", text).splitlines())
     return [line for line in lines if line]
 
 

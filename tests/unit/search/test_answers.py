@@ -133,6 +133,9 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
     ]
     steps = "\n".join(f"{number}. step" for number in range(90))
     assert cut_excerpt(steps, 0).count("\n") == 7 and cut_excerpt(steps, 0).endswith("7. step…")
+    assert cut_excerpt("glob('**/kites/**/*.md')\n# of the south", 0, is_markdown=False).startswith(
+        "glob('**/kites/**/*.md')\n#"
+    )
     assert cut_excerpt("Some words. " * 40, 400) == ("Some words. " * 40).strip(), "a short text is shown whole"
     assert match.coverage == 1.0 and match_text("goal", "", {"go": 1.0}).score == 0.0
 
