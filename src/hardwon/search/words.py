@@ -287,7 +287,8 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
 def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS, *, is_markdown: bool = True) -> str:
     """Return part of a text from the beginning of the sentence that `start` is in, cut between words.
 
-    Markdown is shown without its markup; of code, the same signs mean something, as in `src/**/*.md`. Its lines stay lines: joined, two commands or the items of a list would read as one.
+    Markdown is shown without its markup; in code the same signs mean something, as in `src/**/*.md`. Lines stay lines:
+    joined, two commands or the items of a list would read as one.
     """
     if len(text) <= _MAX_WHOLE_CHARS:
         start = 0
@@ -321,7 +322,9 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS, *, is_ma
 
 def strip_markup(text: str) -> list[str]:
     """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links."""
-    return _split_lines(_MARKUP.sub("", _LINK.sub(r"\1", text)))
+    # Codes of colours contain brackets, as links do.
+    without_colours = _TERMINAL_CODE.sub("", text)
+    return _split_lines(_MARKUP.sub("", _LINK.sub(r"\1", without_colours)))
 
 
 def _split_lines(text: str) -> list[str]:
