@@ -171,7 +171,11 @@ class Diagnosis:
 
 
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
-    """Diagnose a call from the line that names the failure and the result that contains it."""
+    """Diagnose a call from the line that names the failure and the result that contains it.
+
+    The diagnosis is empty if it is unclear which command failed. If the error names a word of a command that another
+    one starts, as in `uv run pytest -x`, that command is the failed one.
+    """
     if call.tool != SHELL_TOOL:
         argument = _find_argument(call, line)
         absent_name = "" if argument else _find_absent_parameter(call, line)
@@ -210,6 +214,7 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
 
 @lru_cache(maxsize=64)
 def find_missing_program(line: str) -> str:
+    """Return the program that the line says is not installed; "" if it says so of none."""
     # Most lines have neither, and finding that out with the pattern takes much longer.
     has_words = "not found" in line or "not recognized" in line
     match = _MISSING_PROGRAM.search(line) if has_words else None
@@ -280,6 +285,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     commands = list_simple_commands(command)
     for speaker in _list_speakers(line, text):
         if spoken_for := [part for part in commands if part.program == speaker]:
+            # Of several calls of the program, the first with the named word; without one, the first.
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
         if wrapper := find_wrapper(commands, speaker):
             return wrapper
@@ -288,7 +294,8 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
         for part in parts:
             if find_named_word(part, line):
                 return part
-    return working[0] if len({part.program for part in working}) == 1 else None
+    programs = {part.program for part in working}
+    return working[0] if len(programs) == 1 else None
 
 
 def _list_speakers(line: str, text: str) -> list[str]:
@@ -440,7 +447,12 @@ def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = ""
 
 @lru_cache(maxsize=64)
 def find_named_word(command: SimpleCommand, line: str) -> str:
-    """Return the word of a command that the error names, an option without its value; "" if none."""
+    """Return the word of a command that the error names, an option without its value; "" if none.
+
+    What the error says in its most certain form is tried first: an option of one letter, a value called invalid, names
+    after a noun such as "option" or in quotes, parts of longer words. Only a line that calls something unknown may name
+    the word by its place alone.
+    """
     words = [word for word in list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
@@ -489,8 +501,9 @@ def _find_last_spoken_word(command: SimpleCommand, line: str) -> str:
     The program knew the words before it: `go mod list: unknown command`.
     """
     spoken_words = line.partition(": ")[0].split()
-    is_beginning = len(spoken_words) > 1 and spoken_words == command.code.split()[: len(spoken_words)]
-    return spoken_words[-1] if is_beginning and SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
+    if len(spoken_words) < 2 or spoken_words != command.code.split()[: len(spoken_words)]:
+        return ""
+    return spoken_words[-1] if SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
 
 
 def _find_selected_value(words: Sequence[str], line: str) -> str:
@@ -517,6 +530,10 @@ def find_unlisted_word(command: SimpleCommand, line: str, text: str) -> str:
 
 
 def _find_word(words: Sequence[str], token: str) -> str:
+    """Return the word of a call that an error's token stands for, as it is named in a diagnosis; "" if none.
+
+    Equal words come first, then options that are written in another way, then a file whose whole path the error has.
+    """
     if " " in token and all(part in words for part in token.split()):  # `"next biuld" does not exist`
         token = token.split()[-1]
     for word in words:
@@ -602,11 +619,14 @@ def _is_variant(program: str, other_program: str) -> bool:
 
 def build_word_pattern(word: str) -> str:
     """Build a pattern that matches the word only as a whole, as far as its ends allow."""
-    return (r"\b" if re.match(r"\w", word[0]) else "") + build_ended_pattern(word)
+    start = r"\b" if re.match(r"\w", word[0]) else ""
+    return start + build_ended_pattern(word)
 
 
 def build_ended_pattern(word: str) -> str:
-    return escape_word(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+    """Build a pattern that matches the word, but not the beginning of a longer one."""
+    end = r"(?![\w-])" if re.match(r"\w", word[-1]) else ""
+    return escape_word(word) + end
 
 
 def build_letter_pattern(letter: str) -> str:
@@ -622,7 +642,14 @@ def escape_word(word: str) -> str:
 
 
 def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
-    """Return the certain tags as category:value: the program, and whether it hung."""
+    """Return the tags that need no judgement: `tool:` with the program, and `severity:hang` for a timeout.
+
+    `line` is the one that names the failure. A call of another tool than the shell has no program.
+    """
+    tags: list[str] = []
     program = diagnosis.program if call.tool == SHELL_TOOL else ""
-    tags = [f"tool:{program}"] if PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS else []
-    return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)
+    if PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS:
+        tags.append(f"tool:{program}")
+    if _HANG_WORDS.search(line):
+        tags.append("severity:hang")
+    return tuple(tags)

@@ -46,6 +46,7 @@ class TranscriptFile:
 def read_transcript(
     file: TranscriptFile, stored_position: ReadPosition | None, window: int, is_excluded: StepPredicate
 ) -> Iterator[MeasuredPortion]:
+    """Yield what is new in a transcript since the stored position, a portion at a time, with its size and faults."""
     with transcript_files.open_transcript(file.path, stored_position) as transcript:
         read_position = transcript.position
         for portion in _read_portions(
@@ -68,6 +69,10 @@ def _read_portions(
     window: int,
     is_excluded: StepPredicate,
 ) -> Iterator[Portion]:
+    """Yield the portions that the lines make, each with the state of reader and tracker at its end.
+
+    Hidden steps, such as those of private turns, go into no portion.
+    """
     reader = module.Reader(_load_state(read_position.reader))
     reader.usage = {}  # only the import of sessions needs the tokens
     watch_state = _load_state(read_position.watch) or {}
@@ -94,16 +99,16 @@ def _read_portions(
                 builder.add_step(step)
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
-        # The reader also remembers commands of hidden steps, which must not be stored.
-        reader_state = {
-            name: value for name, value in vars(reader).items() if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
-        }
+        reader_state = dict(vars(reader))
+        if has_hidden_steps:
+            # The reader also remembers commands of hidden steps, which must not be stored.
+            for name in COMMAND_STATE_KEYS:
+                reader_state.pop(name, None)
         reader_state, state = clean_state([reader_state, state])
-        yield builder.build_portion(
-            replace(
-                next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
-            )
+        end_position = replace(
+            next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
         )
+        yield builder.build_portion(end_position)
 
 
 def is_hardwon_call(step: Step) -> bool:
