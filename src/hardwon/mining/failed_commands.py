@@ -188,7 +188,8 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
     interpreter = ""
-    for started in _list_started_chain(command, _list_speakers(line, text)) if word else ():
+    started_commands = _list_started_chain(command, _list_speakers(line, text)) if word else []
+    for started in started_commands:
         # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
         if word != started.program and find_named_word(started, line) == word:
             interpreter = command.program if _SCRIPT.search(started.program) else ""
@@ -230,7 +231,10 @@ def _get_first_group(match: re.Match[str]) -> str:
 
 
 def find_blaming_line(command: str, text: str) -> str:
-    """Return the line of an output that calls a word of the command unknown; "" if there is none."""
+    """Return the line of an output that calls a word of the command unknown; "" if there is none.
+
+    Some programs name the word in the next line, which is then added.
+    """
     ends = cut_middle(text)
     marks = find_blame_marks(ends)
     if not marks:
@@ -378,10 +382,7 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     if not word or word.startswith("-"):
         return ""
     words = list_literal_words(command)
-    bare_words = [item for item in words if not item.startswith("-")]
-    begins_with_option = bool(bare_words) and words[0].startswith("-")
-    value_count = sum(before.startswith("-") and not item.startswith("-") for before, item in pairwise(words))
-    has_only_values = begins_with_option and (word != bare_words[0] or value_count == len(bare_words) > 1)
+    has_only_values = _begins_with_values(words, word)
     nouns_before = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
     nouns = [fold_name(name) for noun in nouns_before for name in noun.split("/")]  # `argument -f/--format: …`
     for previous, item in pairwise(["", *words]):
@@ -396,6 +397,20 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
         if is_in_error or (is_letter and has_only_values):
             return previous
     return ""
+
+
+def _begins_with_values(words: Sequence[str], word: str) -> bool:
+    """Return whether a call begins with options and their values, so that the word may be one of these.
+
+    The first bare word may be a subcommand. It is a value only if there are others, and all follow an option.
+    """
+    bare_words = [item for item in words if not item.startswith("-")]
+    if not bare_words or not words[0].startswith("-"):
+        return False
+    if word != bare_words[0]:
+        return True
+    values = [item for before, item in pairwise(words) if before.startswith("-") and not item.startswith("-")]
+    return len(bare_words) > 1 and len(values) == len(bare_words)
 
 
 def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:

@@ -127,20 +127,22 @@ def replay_entries(
             continue
         matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
         for entry in possible:
-            if match_entry(entry, matchable_call, search):
-                entry_figures = figures[entry.id]
-                entry_figures.fine += is_fine
-                entry_figures.failed += not is_fine
-                if not is_fine:
-                    entry_figures.failed_sessions.add(call.session)
+            if not match_entry(entry, matchable_call, search):
+                continue
+            entry_figures = figures[entry.id]
+            if is_fine:
+                entry_figures.fine += 1
+            else:
+                entry_figures.failed += 1
+                entry_figures.failed_sessions.add(call.session)
 
     @cache
     def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
-        return sum(
-            count
-            for (tool, folder), count in fine_counts.items()
-            if tool in tools and is_in_scope(project, list_folders(folder))
-        )
+        total = 0
+        for (tool, folder), count in fine_counts.items():
+            if tool in tools and is_in_scope(project, list_folders(folder)):
+                total += count
+        return total
 
     for entry in entries:
         figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
@@ -184,7 +186,10 @@ def _list_literals(entry: ManifestEntry) -> list[str]:
     literals_by_pattern: list[list[str]] = []
     for literal_sets in find_entry_literals(entry) or []:  # the sets of each pattern
         # A match has only one literal of each set, so it is certain only if the set has no other.
-        single_literals = [literal for literals in literal_sets if len(literals) == 1 for literal in literals]
+        single_literals: list[str] = []
+        for literals in literal_sets:
+            if len(literals) == 1:
+                single_literals += literals
         literals_by_pattern.append(single_literals)
     if not literals_by_pattern:
         return []

@@ -102,14 +102,19 @@ def _render_steps(pages: Iterable[EpisodeStep], max_chars: int, max_failed_chars
 
 
 def _render_step(page: EpisodeStep, max_chars: int) -> dict[str, Any]:
+    """Render a step as an object, without the fields that are empty or false."""
     step = page.step
-    flags = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused), "denied": step.denied}
-    return {
-        "line": step.line,
-        "kind": step.kind,
-        **{name: value for name, value in flags.items() if value},
-        "text": trim_text(page.text, max_chars),
-    }
+    rendered: dict[str, Any] = {"line": step.line, "kind": step.kind}
+    if step.tool:
+        rendered["tool"] = step.tool
+    if step.failed:
+        rendered["failed"] = True
+    if step.refused:
+        rendered["refused"] = True
+    if step.denied:
+        rendered["denied"] = True
+    rendered["text"] = trim_text(page.text, max_chars)
+    return rendered
 
 
 def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
@@ -455,6 +460,7 @@ def _get_list(data: dict[str, Any], field: str, name: str, max_items: int) -> li
 
 
 def _parse_text(value: object, name: str, max_chars: int = validation.MAX_LESSON_CHARS) -> str:
+    """Return a text, redacted; UserError calls it by `name` if it is no text or too long."""
     if not isinstance(value, str):
         raise UserError(f"{name} is {_describe_value(value)}, not text", _FORM_FIX)
     if len(value) > max_chars:

@@ -233,10 +233,10 @@ def refresh_candidates(
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
             drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
     draft_signatures = {draft.signature for draft in drafts}
+    undecided = candidates.list_candidates(connection, CANDIDATE) + candidates.list_candidates(connection, OPEN)
     waiting = [
         candidate
-        for status in (CANDIDATE, OPEN)
-        for candidate in candidates.list_candidates(connection, status)
+        for candidate in undecided
         if candidate.signature not in draft_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
     ]
     gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))

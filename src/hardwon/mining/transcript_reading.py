@@ -162,6 +162,7 @@ def _list_stored_texts(step: Step) -> tuple[str, ...]:
 
 
 def _replace_texts(step: Step, cleaned: Mapping[str, str]) -> Step:
+    """Return a step with the redacted form of each text that has one."""
     if cleaned.keys().isdisjoint(_list_stored_texts(step)):
         return step
     if step.kind == "call":
@@ -184,6 +185,7 @@ class _PortionBuilder:
         self._cancellations: list[tuple[str, str]] = []
 
     def add_step(self, step: Step) -> None:
+        """Add a call, which waits for its result, or the lesson blocks of a message; other steps add nothing."""
         if step.kind == "call":
             self._calls[step.id] = step
             self._call_outcomes.pop(step.id, None)
@@ -251,6 +253,7 @@ class _PortionBuilder:
         )
 
     def _add_lesson_blocks(self, step: Step) -> None:
+        """Apply the cancellations of a message, then add its `#lesson` blocks, except templates not filled in."""
         for problem in lesson_tags.find_cancellations(step.text):
             self._cancel_blocks(step.session, problem)
         for position, block in enumerate(lesson_tags.find_lesson_blocks(step.text)):
