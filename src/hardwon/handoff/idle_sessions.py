@@ -193,6 +193,7 @@ def is_commit(command: str) -> bool:
 
 
 def _is_handoff_call(call: Call) -> bool:
+    """Return whether a call hands the session off: a handoff skill or command, a commit of one, or its page."""
     fields = dict(_list_text_fields(call.input))
     command = fields.get("command", "")
     path = fields.get("file_path", "").replace("\\", "/")
@@ -202,6 +203,9 @@ def _is_handoff_call(call: Call) -> bool:
 
 
 def _list_text_fields(value: Any) -> Iterator[tuple[str, str]]:
-    for name, text in value.items() if isinstance(value, dict) else ():
+    """Yield the names and texts of a call's input, cut; nothing if the input is not an object."""
+    if not isinstance(value, dict):
+        return
+    for name, text in value.items():
         if isinstance(text, str):
             yield name, text[:20_000]
