@@ -199,7 +199,8 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
         )
         checker = StalenessChecker(connection, HANDOFF)
         # A newer draft says where things stand; of the older handoff the topic is enough.
-        for text in [page.topic] if draft_page else _list_handoff_texts(page):
+        texts = [page.topic] if draft_page else _list_handoff_texts(page)
+        for text in texts:
             state = checker.check(str(number), text)
             if state != GONE_CODE and (line := sanitize_line(text, MAX_FIELD)):
                 yield BriefLine("resume", f"H{number} {line}{_describe_staleness(state)}", line)

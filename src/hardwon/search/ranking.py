@@ -64,6 +64,7 @@ class _WordMatches:
     word_weights: dict[str, float]
 
     def get_weights(self, ids: Sequence[int]) -> dict[int, float]:
+        """Return the weights of these documents by id; 0 for those that no word selected."""
         import numpy
 
         if not len(self.ids) or not ids:
@@ -215,6 +216,7 @@ def load_records(
 
 
 def _apply_filters(connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]]) -> list[int]:
+    """Return the documents that have a word of each group of filter words."""
     if not filters:
         return list(ids)
     words_by_id = documents.read_words(connection, ids)
@@ -231,6 +233,11 @@ def _match_words(
     scope: Scope,
     filters: Sequence[Sequence[str]],
 ) -> _WordMatches:
+    """Return the documents with words of the query, weighted by how rare the words are and by how short the text is.
+
+    Rare words select first, until there are enough documents. If all words are frequent, the latest documents with all
+    of them are taken.
+    """
     import numpy
 
     total = max(documents.count_documents(connection, scope, _MAX_TOTAL), 1)
@@ -277,10 +284,12 @@ def _match_frequent_words(
 
 
 def _compute_weight(count: int, total: int) -> float:
+    """Return the weight of a word that `count` of `total` documents have, as BM25 does: rare words weigh more."""
     return log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
 def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) -> _Similarities:
+    """Compare documents with the query's vector; those that have no vector yet are missing in the result."""
     import numpy
 
     stored_vectors = []

@@ -260,6 +260,11 @@ class _Search:
         return records_with_names or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
+        """Return whether the records answer the query, so that they are shown as hits.
+
+        One must be strong enough, and stronger if they lack a name or an unusual word of the query. Meaning alone
+        suffices only if none has enough of the query's words and no word is lacking.
+        """
         lacks_name = self._lacks_name(ranked)
         self.lacks_words = lacks_name or self._lacks_unusual_word(ranked)
         if lacks_name:
@@ -372,6 +377,7 @@ class _Search:
         return [item for item in self._load(in_scope, score=1.0) if self._filters.is_met_by(item.record)]
 
     def _load(self, found_documents: Sequence[dict[str, Any]], score: float = 0.0) -> list[RankedRecord]:
+        """Load the records of documents; those that were deleted meanwhile are left out."""
         loaded = ranking.load_records(
             self._connection, self._home, {document["id"]: document for document in found_documents}
         )
@@ -415,6 +421,7 @@ class _Search:
         return result.score == 1.0 and not result.match.words
 
     def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
+        """Build the hit that is shown for a record: an excerpt around the words of the query, and why it was found."""
         record = result.record
         text = records.strip_repeated_subject(record)
         stripped_length = len(record["text"]) - len(text)

@@ -85,7 +85,8 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
     unique_words: dict[str, None] = {}
     if not text.isascii():
         text = normalize("NFKC", text)  # makes wide and narrow forms of a character equal
-    for run in (_ASCII_RUN if text.isascii() else _WORD_RUN).finditer(text):
+    pattern = _ASCII_RUN if text.isascii() else _WORD_RUN
+    for run in pattern.finditer(text):
         unspaced, identifier = run.groups()
         if unspaced:
             unique_words.update(dict.fromkeys(_split_unspaced(unspaced, is_query)))
@@ -95,7 +96,9 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
         else:
             unique_words.update(dict.fromkeys(_split_identifier(identifier)))
     words = [word for word in unique_words if word not in STOP_WORDS and len(word) <= MAX_WORD_LENGTH]
-    return words if text.isascii() else list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
+    if text.isascii():
+        return words
+    return list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
 
 
 def _fold_unspaced(text: str) -> str:
