@@ -196,7 +196,8 @@ def find_error_line(text: str, *, is_shell: bool) -> str:
     excerpt = cut_middle(text)
     if is_shell:
         program_output = _RUNNER_NOISE.sub("", excerpt)
-        excerpt = program_output if program_output.strip() else excerpt
+        if program_output.strip():
+            excerpt = program_output
         assertion = _PYTEST_ERROR.search(excerpt)
         location = _SOURCE_LOCATION.search(excerpt)
         if assertion:

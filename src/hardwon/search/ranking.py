@@ -132,10 +132,10 @@ def rank_records(
     scores = matches.get_weights(list({*candidates, *_list_neighbours(neighbours)}))
     candidates = _apply_filters(connection, list(scores), filters)
     similarities = _compare_vectors(connection, candidates, vector)
-    expected_scores = {
-        document_id: shared_score + _MEANING_WEIGHT * similarities.get_square(document_id)
-        for document_id, (shared_score, _) in _share_scores(scores, neighbours).items()
-    }
+    expected_scores: dict[int, float] = {}
+    for document_id, (shared_score, _) in _share_scores(scores, neighbours).items():
+        expected_scores[document_id] = shared_score + _MEANING_WEIGHT * similarities.get_square(document_id)
+    # Reading and matching texts is slow, so only the most promising candidates are read.
     candidates.sort(key=lambda document_id: (-expected_scores[document_id], -document_id))
     found_documents = documents.read_documents(connection, candidates[: max(_MIN_READ, 3 * limit)])
     loaded = load_records(connection, home, found_documents)
@@ -194,8 +194,10 @@ def add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
 
 def find_asked(document: dict[str, Any], neighbours: dict[int, tuple[int | None, ...]]) -> int:
     """Return the document of the prompt that last words answer; 0 if there is none."""
-    prompt_ids = neighbours.get(document["id"], ()) if document["kind"] == "E" else ()
-    return next(iter(prompt_ids), None) or 0
+    if document["kind"] != "E":
+        return 0
+    prompt_ids = neighbours.get(document["id"])
+    return (prompt_ids[0] or 0) if prompt_ids else 0
 
 
 def load_records(

@@ -136,15 +136,19 @@ class _Filters:
 
     def is_met_by(self, record: dict[str, Any]) -> bool:
         """Return whether a record really passes; filter words only preselect, since different values may share one."""
-        return (
-            (not self.kinds or record["id"][0] in self.kinds)
-            and self.record_type.lower() in ("", record["type"].lower())
-            and self.host.lower() in ("", record["host"].lower())
-            and (not self.concept or self.concept.lower() in map(str.lower, record["concepts"]))
-            and (not self.file or any(_is_path_end(self.file, file) for file in record["files"]))
-            and record["at"] >= self.since
-            and (not self.until or record["at"] < self.until)
-        )
+        if self.kinds and record["id"][0] not in self.kinds:  # an id begins with the letter of its kind
+            return False
+        if self.record_type and self.record_type.lower() != record["type"].lower():
+            return False
+        if self.host and self.host.lower() != record["host"].lower():
+            return False
+        if self.concept and self.concept.lower() not in map(str.lower, record["concepts"]):
+            return False
+        if self.file and not any(_is_path_end(self.file, file) for file in record["files"]):
+            return False
+        if self.until and record["at"] >= self.until:
+            return False
+        return bool(record["at"] >= self.since)
 
 
 _NO_FILTERS = _Filters(kinds=(), record_type="", concept="", file="", host="", since=0.0, until=0.0)
@@ -219,9 +223,13 @@ class _Search:
             self._scope = documents.build_scope(self._projects, filters.since, filters.until)
 
     def run(self, limit: int, now: float, current_projects: Sequence[int]) -> list[Hit]:
+        """Return the hits: the latest records for a query without words, else those that it names by id or answers."""
         if not extract_words(self._query, is_query=True):
             return self._build_hits(self._iter_latest(limit), limit)
-        return self._build_hits(self._find_by_id() or self._rank(limit, now, current_projects), limit)
+        results = self._find_by_id()
+        if not results:
+            results = self._rank(limit, now, current_projects)
+        return self._build_hits(results, limit)
 
     def _rank(self, limit: int, now: float, current_projects: Sequence[int]) -> list[RankedRecord]:
         """Return the records that answer the query, best first; none if no record has enough of it."""
@@ -489,6 +497,7 @@ def _drop_repeated_prompts(ranked: Sequence[RankedRecord]) -> list[RankedRecord]
 
 
 def _has_name(item: RankedRecord, name: str) -> bool:
+    """Return whether a record has every part of a name, though perhaps apart."""
     return set(split_query(name)).issubset(item.match.words)
 
 
