@@ -350,7 +350,11 @@ def _list_started_chain(command: SimpleCommand, names: Sequence[str]) -> list[Si
 
 
 def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
-    """Return the simple commands with the failed program; if one of its words is wrong, also those another starts."""
+    """Return the simple commands that run the failed program.
+
+    If one of its words is wrong, they include those that another program starts. Else what starts the program may be
+    the fix, so these are left out.
+    """
     if diagnosis.program not in command:  # as in most calls, which need no parsing then
         return []
     parts = list_simple_commands(command)
