@@ -227,7 +227,7 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], part: Simpl
     if diagnosis.is_missing:
         return _runs_in_place_of_program(diagnosis.program, aim_words, part)
     if diagnosis.word == ZSH_COMMAND_SIGN or diagnosis.is_pattern:
-        return is_same_program and _has_escaped_shell(diagnosis.word, part)
+        return is_same_program and _is_protected_from_shell(diagnosis.word, part)
     # Run directly, without the wrapper that does not know it.
     if part.program == diagnosis.word and aim_words and aim_words <= words:
         return True
@@ -257,7 +257,7 @@ def _runs_in_place_of_program(program: str, aim_words: set[str], part: SimpleCom
     return is_started or (bool(aim_words) and aim_words <= words)
 
 
-def _has_escaped_shell(word: str, part: SimpleCommand) -> bool:
+def _is_protected_from_shell(word: str, part: SimpleCommand) -> bool:
     """Return whether no unquoted word begins with the one that the shell took for itself.
 
     A file pattern must still be there, in quotes. What begins with zsh's `=` may also be gone, as in `echo ---`.

@@ -239,7 +239,10 @@ def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpis
 
 
 def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpisode]:
-    """Close and return the open episodes that a call which worked cures or decides; `text` is its result."""
+    """Close and return the open episodes that a call which worked cures or decides; `text` is its result.
+
+    A cure is a fix. A call with the same aim that is no fix still shows that the failure is over.
+    """
     related = _find_related(thread, call)
     cured: list[OpenEpisode] = []
     for episode in thread.open_episodes:

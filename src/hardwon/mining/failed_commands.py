@@ -244,8 +244,11 @@ def find_blaming_line(command: str, text: str) -> str:
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
-    words = _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])
-    names = {fold_name(name) for word in words for name in (word.partition("=")[0], word.rpartition("=")[2]) if name}
+    names: set[str] = set()
+    for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS]):
+        for name in (word.partition("=")[0], word.rpartition("=")[2]):  # an option and its value
+            if name:
+                names.add(fold_name(name))
     for index, raw_line in enumerate(lines):
         start = raw_line[:MAX_QUOTE_LENGTH]
         # A word alone is a value that a script printed: `undefined`.
@@ -420,41 +423,32 @@ def _begins_with_values(words: Sequence[str], word: str) -> bool:
 def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:
     """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`; "" if there is none.
 
-    What directly follows a wrong option is taken for its value. Further words count if the usage text in the result
-    has them too: `Usage: gh pr checks [flags]`.
+    What directly follows a wrong option is taken for its value, and so is a word that the option before it has for its
+    name: `cmake --build build`. Further words count if the usage text in the result has them too: `Usage: gh pr checks
+    [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
     words = list_literal_words(command)
     if not words:
         return ""
-    # So is the word that the option before it has for its name: `cmake --build build`.
-    is_value = [
-        False,
-        *(
-            word.startswith("-") and (word == wrong_word or word.lstrip("-") == next_word)
-            for word, next_word in pairwise([*words, ""])
-        ),
-    ]
-    bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
-    # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
-    may_be_value = [False, *(word.startswith("-") and not _NEEDS_NO_VALUE.search(word) for word in words)]
+    bare_words: list[str] = []
+    for previous, word in pairwise(["", *words]):
+        is_value = previous.startswith("-") and (previous == wrong_word or previous.lstrip("-") == word)
+        if not word.startswith("-") and not is_value:
+            bare_words.append(word)
     if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
-        pairs = zip(words, may_be_value, strict=False)
-        bare_words = [word for word, skip in pairs if word in bare_words and not skip]
+        # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
+        bare_words = [word for word in _list_words_without_values(words) if word in bare_words]
         # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
-        if words[0] == wrong_word and True in is_value and bare_words and bare_words[0] not in text:
+        if words[0] == wrong_word and bare_words and bare_words[0] not in text:
             return ""
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     runner, name = [*bare_words, ""][:2]
     # If the program does not know `run`, what should run does not matter.
-    if (
-        runner in _RUNNER_WORDS
-        and runner != wrong_word
-        and SUBCOMMAND.fullmatch(name)
-        and (runner, name) in pairwise(words)
-    ):
+    is_runner = runner in _RUNNER_WORDS and runner != wrong_word
+    if is_runner and SUBCOMMAND.fullmatch(name) and (runner, name) in pairwise(words):
         return f"{runner} {name}"
     leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
     for count in range(len(leading_words), 1, -1):
@@ -462,6 +456,15 @@ def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = ""
         if name in text and re.search(rf"(?:usage:?|see|run|\$)\s+['\"`]?{re.escape(name)}(?![\w-])", text, re.I):
             return " ".join(leading_words[:count])
     return bare_words[0]
+
+
+def _list_words_without_values(words: Sequence[str]) -> list[str]:
+    """Return the words without those that follow an option which may need a value."""
+    without_values: list[str] = []
+    for previous, word in pairwise(["", *words]):
+        if not previous.startswith("-") or _NEEDS_NO_VALUE.search(previous):
+            without_values.append(word)
+    return without_values
 
 
 @lru_cache(maxsize=64)

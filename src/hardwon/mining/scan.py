@@ -70,8 +70,9 @@ def scan_transcripts(
     with _collect_garbage_rarely():
         for batch in _batch_portions(portions):
             episode_count += transcripts.store_portions(connection, [portion for portion, _, _ in batch], clock.now())
-            byte_count += sum(size for _, size, _ in batch)
-            malformed_lines += sum(line_count for _, _, line_count in batch)
+            for _, portion_bytes, portion_malformed_lines in batch:
+                byte_count += portion_bytes
+                malformed_lines += portion_malformed_lines
     transcripts.prune_calls(connection)
     now = clock.now()
     new_candidates: list[Candidate] = []
