@@ -113,6 +113,7 @@ def _build_fix(
     actions: Sequence[ToolAction],
     positions: Mapping[str, int],
 ) -> FailureFix:
+    """Build the fix of an episode, with the edits that the same agent made between failure and success."""
     edits = list[ToolAction]()
     # Edits made meanwhile do not fix a missing program or network.
     if working_action and episode.errors[0].kind != "environment":
@@ -132,6 +133,7 @@ def _build_fix(
 
 
 def _is_slip(episode: Episode) -> bool:
+    """Return whether a failure says nothing of the work: a slip with the agent's tools, or a look at something."""
     failing_call = episode.failing_call
     failure_kind = episode.errors[0].kind
     if failure_kind in _SLIP_KINDS or failing_call.tool in EDIT_TOOLS or failing_call.tool in _LOOK_TOOLS:

@@ -72,10 +72,19 @@ def observe_turn(turn: Turn) -> list[Observation]:
     observations = list[Observation]()
     for agent in dict.fromkeys(action.call.agent for action in actions):
         agent_actions = [action for action in actions if action.call.agent == agent]
-        starting_calls = (action.label for action in actions if action.kind == "agent" and agent in action.text)
-        request = next(starting_calls, "") if agent else turn.prompt
+        request = _find_request(turn, actions, agent)
         observations += _observe_agent(turn, agent_actions, request, agent)
     return sorted(observations, key=lambda observation: observation.at)
+
+
+def _find_request(turn: Turn, actions: Iterable[ToolAction], agent: str) -> str:
+    """Return what an agent was asked: the prompt, or the task of a sub-agent; "" if its task is unknown."""
+    if not agent:
+        return turn.prompt
+    for action in actions:
+        if action.kind == "agent" and agent in action.text:  # the result of the call that started it has its id
+            return action.label
+    return ""
 
 
 def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
@@ -107,6 +116,7 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
 
 
 def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
+    """Yield stretches of work: a long turn is split after a commit, or else at a fixed length, not near its end."""
     start = 0
     for position, action in enumerate(actions, 1):
         length = position - start
@@ -139,6 +149,10 @@ def _observe_work(
     sole_group: list[FailureFix],
     final_message: str,
 ) -> list[Observation]:
+    """Return the observation of a stretch of work as a list; empty if it has neither title nor facts.
+
+    With a `sole_group` all work went into fixing one failure, and the observation tells that.
+    """
     facts = _describe_fix(sole_group) if sole_group else _describe_work(actions, unfixed)
     title = _choose_title(actions, unfixed, sole_group, final_message)
     if not title and not facts:
@@ -215,6 +229,7 @@ def _collect_signs(
 
 
 def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) -> Observation:
+    """Build the observation of a failure that was fixed; without changed files another way around it was found."""
     actions = list({action.call.key: action for fix in group for action in fix.actions}.values())
     tokens = sum(action.tokens for action in actions)
     paths = phrasing.list_files_modified(actions)
@@ -300,9 +315,12 @@ def _describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix])
 
 
 def _describe_changes(actions: Sequence[ToolAction]) -> list[str]:
+    """Describe the files with most changes, a line each; the others share a line."""
     by_path: dict[str, list[ToolAction]] = {}
     for action in actions:
-        for path in action.paths if action.kind != "read" and not action.failed else ():
+        if action.kind == "read" or action.failed:
+            continue
+        for path in action.paths:
             by_path.setdefault(path, []).append(action)
     changed_files = sorted(by_path.items(), key=lambda item: -len(item[1]))
     facts = [_describe_change(path, path_actions) for path, path_actions in changed_files[:_MAX_FILES]]
@@ -350,9 +368,10 @@ def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix
         if label in unfixed_labels or runs[-1].failed:
             continue
         tally = runs[-1].tally
+        result = f"passed: {tally.text}" if tally else "passed"
         failure_count = sum(action.failed for action in runs)
         history = f" (failed{format_times(failure_count)} before)" if failure_count else ""
-        facts.append(f"{quote_code(label, 90)} {f'passed: {tally.text}' if tally else 'passed'}{history}")
+        facts.append(f"{quote_code(label, 90)} {result}{history}")
     return facts[:_MAX_CHECKS]
 
 
@@ -489,6 +508,7 @@ def _find_concepts(signs: frozenset[str], words: str, paths: Sequence[str], comm
 def _is_match(
     label: ObservationLabel, signs: frozenset[str], words: str, paths: Iterable[str], commands: Iterable[str]
 ) -> bool:
+    """Return whether a label fits: all its signs are there, and one of its patterns matches if it has any."""
     if not label.when <= signs:
         return False
     if not (label.words or label.paths or label.commands):

@@ -126,6 +126,7 @@ def _group_calls(turn: Turn) -> list[list[SentCall]]:
 
 
 def _build_sent_call(action: ToolAction) -> SentCall:
+    """Build a call as it is sent to the model: redacted, its input and result shortened."""
     call = action.call
     input_text = trim_text(_format_input(map_strings(call.input, lambda text, _: clean_text(text))), _MAX_INPUT_CHARS)
     response = trim_text(clean_text(action.text), _MAX_RESPONSE_CHARS)
@@ -149,11 +150,16 @@ def _format_input(call_input: object) -> str:
 def _build_question(
     turn: Turn, group: list[SentCall], number: int, refined: Sequence[Observation], *, is_last: bool
 ) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
+    """Build the question about a group of calls, and the function that reads its answer.
+
+    That function returns the observations which quote what was sent, and whether all of the answer's do.
+    """
     final_message = trim_text(clean_text(turn.final_message), _MAX_FINAL_MESSAGE_CHARS) if is_last else ""
     request = trim_text(clean_text(turn.prompt), _MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
-    events = "\n".join(
-        [*(call.text for call in group), *((f"the agent said at the end:\n{final_message}",) if final_message else ())]
-    )
+    event_texts = [call.text for call in group]
+    if final_message:
+        event_texts.append(f"the agent said at the end:\n{final_message}")
+    events = "\n".join(event_texts)
     noted_titles = trim_text("\n".join(f"- {observation.title}" for observation in refined), _MAX_CONTEXT_CHARS)
     prompt = _fill_marked("continuation" if number else "initial", asked=request, noted=noted_titles, events=events)
 
@@ -207,15 +213,17 @@ def _build_observation(
     verified: Sequence[ModelObservation],
 ) -> Observation:
     """Build the observation with the calls it quotes or whose files it names, or else all of the group."""
-    texts = [(call, collapse_spaces(call.text)) for call in group]
-    quoting_keys = {call.key for call, text in texts for quote in parsed.quotes if collapse_spaces(quote) in text}
-    modifying_keys = {
-        call.key
-        for call in group
-        for file in parsed.files_modified
-        if call.can_change_files and _is_path_in(file, call.agent_text)
-    }
-    source_calls = [call for call in group if call.key in quoting_keys | modifying_keys] or list(group)
+    quotes = [collapse_spaces(quote) for quote in parsed.quotes]
+    source_calls: list[SentCall] = []
+    for call in group:
+        text = collapse_spaces(call.text)
+        is_quoted = any(quote in text for quote in quotes)
+        changes_file = call.can_change_files and any(
+            _is_path_in(file, call.agent_text) for file in parsed.files_modified
+        )
+        if is_quoted or changes_file:
+            source_calls.append(call)
+    source_calls = source_calls or list(group)
     roots = tuple(f"{root.rstrip('/')}/" for root in (turn.project, turn.cwd) if root.startswith("/"))
     identity = "\0".join((turn.agent, turn.name, "model", str(turn.number), str(number), str(position)))
     return Observation(

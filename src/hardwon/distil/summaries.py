@@ -399,22 +399,28 @@ def find_next_steps(message: str) -> list[NextStep]:
     """Return the remaining steps that a message names, labelled ones first."""
     message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
     labelled = _find_labelled_steps(message)
-    paragraphs = [split_sentences(line) for line in list_prose_lines(message)]
-    mentioned = [
-        step
-        for sentences in paragraphs
-        for index in range(len(sentences))
-        if (step := _read_sentence(sentences, index))
-    ]
     steps = [*labelled]
     report = _find_report_text(message)
-    for step in mentioned:
+    for step in _find_mentioned_steps(message):
+        # What a report says only in passing was done.
         if not step.is_firm and not step.is_offer and step.text in report:
             continue
         if not any(step.text in other.text or other.text in step.text for other in labelled):
             steps.append(step)
     ordered = sorted(steps, key=lambda step: (step.is_state, step.is_offer))
     return list({step.text: step for step in ordered}.values())
+
+
+def _find_mentioned_steps(message: str) -> list[NextStep]:
+    """Return the steps that sentences name without a label."""
+    steps = list[NextStep]()
+    for line in list_prose_lines(message):
+        sentences = split_sentences(line)
+        for index in range(len(sentences)):
+            step = _read_sentence(sentences, index)
+            if step:
+                steps.append(step)
+    return steps
 
 
 def _find_report_text(message: str) -> str:
@@ -430,6 +436,7 @@ def _find_report_text(message: str) -> str:
 
 
 def _find_labelled_steps(message: str) -> list[NextStep]:
+    """Return the steps behind or below a label such as "Next:", and commands to run again."""
     steps = list[NextStep]()
     lines = message.splitlines()
     for index, raw_line in enumerate(lines):
@@ -439,9 +446,8 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
             if inline and inline["end"] and inline["step"]:
                 steps.append(NextStep(inline["step"], is_firm=True))
         if retry := _RETRY_LINE.match(line):
-            command = next(
-                (following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), ""
-            )
+            commands = [following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)]
+            command = commands[0] if commands else ""
             steps.append(NextStep(f"{retry[0].strip()} {retry['step'] or command}".strip(), is_firm=True))
             continue
         label = _LABEL_LINE.match(line)
@@ -481,13 +487,15 @@ def _read_listed_steps(lines: list[str]) -> list[NextStep]:
 
 
 def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
+    """Return the step that a sentence names: an offer, an instruction or a gap in the work; None if it names none."""
     sentence = sentences[index]
     if _DONE_ITEM.search(sentence) or sentence.endswith(":"):
         return None
     offer = _OFFERS.search(sentence)
     if offer:
-        is_work = not _EMPTY_OFFER.match(offer["work"]) and len(offer["work"].split()) >= _MIN_WORDS
-        return NextStep(_join_previous(sentences, index), is_offer=True) if is_work else None
+        if _EMPTY_OFFER.match(offer["work"]) or len(offer["work"].split()) < _MIN_WORDS:
+            return None
+        return NextStep(_join_previous(sentences, index), is_offer=True)
     is_instruction = bool(_INSTRUCTS.search(sentence))
     is_gap = bool(_HAS_GAP.search(sentence)) and not _REPORTS_TEXT.search(sentence)
     is_step = is_instruction or is_gap
@@ -495,7 +503,9 @@ def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
         return None
     is_state = not is_instruction and bool(_IS_STATE.search(sentence))
     text = _join_previous(sentences, index)
-    return None if _NAMES_NO_WORK.fullmatch(text) else NextStep(text, is_firm=is_instruction, is_state=is_state)
+    if _NAMES_NO_WORK.fullmatch(text):
+        return None
+    return NextStep(text, is_firm=is_instruction, is_state=is_state)
 
 
 def _join_previous(sentences: list[str], index: int) -> str:

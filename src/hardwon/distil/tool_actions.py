@@ -180,6 +180,7 @@ def _sum_crate_results(test_lines: list[str]) -> str:
 
 
 def _summarize_go_results(go_results: list[tuple[str, str]]) -> CheckResult:
+    """Return the result of `go test` from the state and name of its lines: failed tests, or else failed packages."""
     ok_count = len({name for state, name in go_results if state == "ok"})
     failed_tests = list(dict.fromkeys(name for state, name in go_results if state != "ok" and state != "FAIL"))
     failed_packages = list(dict.fromkeys(name for state, name in go_results if state == "FAIL"))
@@ -195,11 +196,14 @@ def find_error_line(text: str, *, is_shell: bool) -> str:
     excerpt = cut_middle(text)
     if is_shell:
         program_output = _RUNNER_NOISE.sub("", excerpt)
-        excerpt = program_output if program_output.strip() else excerpt
+        if program_output.strip():
+            excerpt = program_output
         assertion = _PYTEST_ERROR.search(excerpt)
         location = _SOURCE_LOCATION.search(excerpt)
-        if assertion or location:
-            return shorten_line(assertion[1] if assertion else location[0] if location else "", MAX_ERROR_CHARS)
+        if assertion:
+            return shorten_line(assertion[1], MAX_ERROR_CHARS)
+        if location:
+            return shorten_line(location[0], MAX_ERROR_CHARS)
     return shorten_line(find_failure_line(excerpt, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
 
 
@@ -229,16 +233,17 @@ class Commit(NamedTuple):
 def parse_commits(text: str) -> list[Commit]:
     """Parse the commits that git reports."""
     matches = list(_COMMIT.finditer(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
-    return [
-        Commit(
-            to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), _format_diff_stat(text[match.end() : end])
-        )
-        for match, end in zip(matches, ends, strict=True)
-    ]
+    commits: list[Commit] = []
+    for index, match in enumerate(matches):
+        # The size of a commit stands between its line and that of the next one.
+        end = matches[index + 1].start() if index + 1 < len(matches) else len(text)
+        size = _format_diff_stat(text[match.end() : end])
+        commits.append(Commit(to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), size))
+    return commits
 
 
 def _format_diff_stat(text: str) -> str:
+    """Return the size of a diff as `2 files +10 -3`; "" if the text has none."""
     stat = _DIFF_STAT.search(text)
     if not stat:
         return ""
@@ -268,12 +273,10 @@ class ToolAction(NamedTuple):
 
 
 def classify_calls(turn: Turn) -> list[ToolAction]:
+    """Return what each call of a turn did, in order; calls that a hook denied are left out."""
     folders = [_normalize_slashes(root).rstrip("/") for root in (turn.project, turn.cwd)]
-    roots = tuple(
-        dict.fromkeys(
-            f"{position}/" for position in folders if position.startswith("/") or _DRIVE_PREFIX.match(position)
-        )
-    )
+    absolute_folders = [folder for folder in folders if folder.startswith("/") or _DRIVE_PREFIX.match(folder)]
+    roots = tuple(dict.fromkeys(f"{folder}/" for folder in absolute_folders))
     actions = [_drop_unfinished_effects(_classify_call(call, roots)) for call in turn.calls if call.outcome != "denied"]
     latest_positions = dict[str, int]()
     for position, action in enumerate(actions):
@@ -296,6 +299,7 @@ def _drop_unfinished_effects(action: ToolAction) -> ToolAction:
 
 
 def _classify_call(call: Call, roots: tuple[str, ...]) -> ToolAction:
+    """Return what a call did, as if it had succeeded: the kind and label follow from its tool and input."""
     arguments: dict[str, Any] = call.input if isinstance(call.input, dict) else {}
     text = get_stored_result_text(call.response)
     fields: dict[str, Any] = {
@@ -336,6 +340,7 @@ def estimate_call_tokens(call: Call) -> int:
 
 
 def to_relative_path(path: str, roots: Iterable[str]) -> str:
+    """Return a path relative to the first of the roots that contains it; another path as it is."""
     path = to_plain_line(_normalize_slashes(path))
     for root in roots:
         if path.startswith(root):
@@ -348,6 +353,7 @@ def _normalize_slashes(path: str) -> str:
 
 
 def _find_refusal_words(text: str) -> str:
+    """Return the person's words in the result of a refused call; a blank if they gave none."""
     match = _REFUSAL_REASON.search(text.partition(_REFUSAL_NOTE)[0])
     return shorten_line(match[1], 160) if match else " "
 
@@ -362,15 +368,17 @@ def _find_task_line(text: str) -> str:
 def _describe_edit(
     tool: str, arguments: dict[str, Any], text: str, path: str, roots: tuple[str, ...]
 ) -> dict[str, Any]:
+    """Return the fields of an edit: its files, the names that it defines, and the lines of a new file."""
     new_text = get_tool_content(tool, arguments)[:_MAX_INSPECTED_CHARS]
     old_text = get_text(arguments, "old_string")[:_MAX_INSPECTED_CHARS]
-    if "following files:" in text:
-        patched_paths = [to_relative_path(patched_path, roots) for patched_path in _PATCHED_FILE.findall(text)]
-    else:
-        patched_paths = []
-    paths = tuple(dict.fromkeys(file_path for file_path in (path, *patched_paths) if file_path))
+    edited_paths = [path]
+    if "following files:" in text:  # a patch names its files in the result
+        edited_paths += [to_relative_path(patched_path, roots) for patched_path in _PATCHED_FILE.findall(text)]
+    paths = tuple(dict.fromkeys(edited_path for edited_path in edited_paths if edited_path))
     is_new = "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
-    line_count = new_text.count("\n") + (not new_text.endswith("\n")) if new_text else 0
+    line_count = new_text.count("\n")
+    if new_text and not new_text.endswith("\n"):
+        line_count += 1
     return {
         "paths": paths,
         "names": _find_defined_names(new_text, old_text) if len(paths) <= 1 else (),
@@ -380,25 +388,28 @@ def _describe_edit(
 
 def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
     """Return the names that the new text defines, preferably those that the old one does not."""
-    defined_names = [definition or assignment for definition, assignment in _DEFINITION.findall(new_text)]
-    if old_text:
-        old_names = frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
-    else:
-        old_names = frozenset[str]()
-    new_names = [name for name in dict.fromkeys(defined_names) if name not in old_names]
-    return tuple((new_names or list(dict.fromkeys(defined_names)))[:_MAX_NAMES])
+    defined_names = _list_defined_names(new_text)
+    old_names = _list_defined_names(old_text)
+    new_names = [name for name in defined_names if name not in old_names]
+    return tuple((new_names or defined_names)[:_MAX_NAMES])
+
+
+def _list_defined_names(text: str) -> list[str]:
+    """Return the names that a text defines, each once and in order."""
+    return list(dict.fromkeys(definition or assignment for definition, assignment in _DEFINITION.findall(text)))
 
 
 def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
+    """Return what a shell command did; the result decides whether a check ran and whether it failed."""
     kind, label, written_paths = _classify_command(command[: failures.MAX_INSPECTED_CHARS], roots)
     text: str = fields["text"]
     may_be_check = kind == "check" or (kind == "ran" and find_check_words(label))
     tally = parse_check_result(text) if may_be_check and text else None
     if tally:  # an unknown wrapper ran a check, as in `with-env npm test`
         kind = "check"
-    failed = (
-        fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
-    )
+    failed = fields["failed"] or failures.is_unreported_failure(call.tool, command, text)
+    if tally and tally.has_failed:
+        failed = True
     # Behind `;` or `|` the exit code is that of another program, so a check that complains may have failed.
     may_be_hidden = kind == "check" and not failed and not tally and _HIDES_EXIT_CODE.search(command)
     if may_be_hidden and _has_complaint(text):
@@ -421,11 +432,8 @@ def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind,
     # `cat > file <<EOF` looks like reading but writes a file.
     if written_paths and kind in ("looked", "noise"):
         return "changed", written_paths[0], written_paths
-    return (
-        kind,
-        format_command([part for part, part_kind in parts if part_kind == kind != "noise"], command, roots),
-        written_paths,
-    )
+    notable_parts = [part for part, part_kind in parts if part_kind == kind and kind != "noise"]
+    return kind, format_command(notable_parts, command, roots), written_paths
 
 
 # The most important part of a compound command decides its kind: `cd x && git commit` saves.
@@ -433,17 +441,18 @@ _KIND_ORDER: tuple[ActionKind, ...] = ("saved", "check", "ran", "looked")
 
 
 def _classify_simple_command(part: SimpleCommand) -> ActionKind:
+    """Return what a simple command does.
+
+    It saves (commits, pushes), checks, runs something else, only looks, or is noise that says nothing of the work.
+    """
     words = [word for word in part.words[1:] if not word.startswith("-")]
     subcommand = words[0] if words else ""
     if part.program == "git":
+        # The first plain word: values of git's own options, as of `-C src/web`, mostly are not plain.
         subcommand = next((word for word in words if word.isalpha() or word in _GIT_LOOK_COMMANDS), "")
-        return (
-            "saved"
-            if subcommand in _GIT_SAVE_COMMANDS
-            else "looked"
-            if subcommand in _GIT_LOOK_COMMANDS or not subcommand
-            else "ran"
-        )
+        if subcommand in _GIT_SAVE_COMMANDS:
+            return "saved"
+        return "looked" if subcommand in _GIT_LOOK_COMMANDS or not subcommand else "ran"
     if part.program in ("gh", "glab"):
         return "saved" if _GH_SAVE_COMMANDS & set(words[:2]) else "looked"
     if part.program in _QUIET_COMMANDS or not _PROGRAM_NAME.fullmatch(part.program) or part.words[1:2] == ("=",):
@@ -453,9 +462,11 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
     if _HELP_ARGUMENTS.intersection(part.words[1:4]):
         return "looked"
     names = {part.program, *re.split(r"[\s:]+", " ".join(words[:4]))}
-    if part.program not in _CHECK_COMMANDS and not (part.program in _CHECK_RUNNERS and _CHECK_COMMANDS & names):
+    runs_check = part.program in _CHECK_RUNNERS and bool(_CHECK_COMMANDS & names)
+    if part.program not in _CHECK_COMMANDS and not runs_check:
         return "ran"
-    return "looked" if _FORMATTERS & names and not _CHECK_COMMANDS & (names - _FORMATTERS) else "check"
+    is_only_formatter = _FORMATTERS & names and not _CHECK_COMMANDS & (names - _FORMATTERS)
+    return "looked" if is_only_formatter else "check"
 
 
 def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[str, ...]) -> str:
@@ -469,24 +480,25 @@ def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[st
         for root in roots:
             text = text.replace(root, "")
         texts.append(text)
-    return shorten_line(
-        " && ".join(dict.fromkeys(texts)) or to_plain_line(command[: 4 * MAX_COMMAND_CHARS]), MAX_COMMAND_CHARS
-    )
+    label = " && ".join(dict.fromkeys(texts))
+    if not label:  # no part is notable
+        label = to_plain_line(command[: 4 * MAX_COMMAND_CHARS])
+    return shorten_line(label, MAX_COMMAND_CHARS)
 
 
 def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the project files that a command writes itself."""
-    written_paths = _REDIRECT_TARGET.findall(working_commands.get_command_code(command)) if ">" in command else []
+    """Return the project files that a command writes itself: by a redirection, or in place with sed or perl.
+
+    After a `cd` out of the project, only absolute paths are known to be in it.
+    """
+    written_paths: list[str] = []
+    if ">" in command:
+        written_paths += _REDIRECT_TARGET.findall(working_commands.get_command_code(command))
     if "sed" in command or "perl" in command:
         for part in working_commands.list_simple_commands(command):
-            in_place = part.program in ("sed", "perl") and any(
-                re.match(r"-\w*i|--in-place", word) for word in part.words
-            )
-            written_paths += [
-                word for word in part.words[2:] if in_place and re.fullmatch(r"[\w.@~/-]*\w\.\w{1,6}", word)
-            ]
+            if part.program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in part.words):
+                written_paths += [word for word in part.words[2:] if re.fullmatch(r"[\w.@~/-]*\w\.\w{1,6}", word)]
     if _LEAVES_PROJECT.search(command):
         written_paths = [path for path in written_paths if path.startswith("/")]
-    return tuple(
-        dict.fromkeys(to_relative_path(path, roots) for path in written_paths if not path.startswith(_OUTSIDE_PREFIXES))
-    )
+    project_paths = [path for path in written_paths if not path.startswith(_OUTSIDE_PREFIXES)]
+    return tuple(dict.fromkeys(to_relative_path(path, roots) for path in project_paths))

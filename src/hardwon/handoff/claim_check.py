@@ -203,9 +203,14 @@ def find_unrecorded_claims(record: SessionRecord, texts: Iterable[str]) -> list[
 
 
 def _judge_commits(record: SessionRecord, sentence: str) -> Iterator[str]:
+    """Yield a reason for each commit of the sentence that neither the record nor the repository has.
+
+    Where git cannot tell (`has_commit` returns None), nothing is said.
+    """
     if not _COMMIT_WORD.search(sentence):
         return
     for commit_id in _HASH.findall(sentence):
+        # Recorded hashes have at most 12 characters; either of the two may be the shorter one.
         is_recorded = any(
             known.startswith(commit_id[:12]) or commit_id.startswith(known) for known, _ in record.commits
         )
@@ -214,6 +219,10 @@ def _judge_commits(record: SessionRecord, sentence: str) -> Iterator[str]:
 
 
 def _judge_check(record: SessionRecord, sentence: str) -> Iterator[str]:
+    """Yield a reason for each failed check that the sentence says passes.
+
+    Checks are meant by the files that the sentence names, or else by their kind.
+    """
     if not _PASSES.search(sentence) or _NOT_CLAIMED.search(sentence):
         return
     # A run of several files may have failed in one that the sentence does not name.
@@ -228,9 +237,16 @@ def _find_claimed_kinds(sentence: str) -> frozenset[str]:
     """Return the kinds of checks that a sentence says pass as a whole."""
     if _NOT_CLAIMED.search(sentence):
         return frozenset()
-    claims = [match for match in _WHOLE_CLAIM.finditer(sentence) if (match["scope"] or "all").lower() in _WHOLE_SCOPES]
-    subjects = (match["subject"].lower().partition(" ")[0] for match in claims)
-    return frozenset(_KINDS["typecheck" if subject.startswith("type") else subject] for subject in subjects)
+    kinds: set[str] = set()
+    for match in _WHOLE_CLAIM.finditer(sentence):
+        scope = (match["scope"] or "all").lower()
+        if scope not in _WHOLE_SCOPES:
+            continue
+        subject = match["subject"].lower().partition(" ")[0]  # `test` of `test suite`
+        if subject.startswith("type"):  # `type check`, `typechecking`
+            subject = "typecheck"
+        kinds.add(_KINDS[subject])
+    return frozenset(kinds)
 
 
 def _names_path(sentence: str, path: str) -> bool:
@@ -240,10 +256,13 @@ def _names_path(sentence: str, path: str) -> bool:
 
 
 def _judge_files(record: SessionRecord, sentence: str) -> Iterator[str]:
+    """Yield a reason for each file that the sentence says was changed and that cannot have been."""
     for pattern in _CHANGED_FILE:
         for match in pattern.finditer(sentence):
-            path = match[1]
-            if not _ONLY_READ.search(match[0]) and (reason := _find_unchanged_reason(record, path)):
+            if _ONLY_READ.search(match[0]):
+                continue
+            reason = _find_unchanged_reason(record, match[1])
+            if reason:
                 yield reason
 
 
@@ -264,4 +283,6 @@ def _find_unchanged_reason(record: SessionRecord, path: str) -> str:
             return f"no change to {path} was recorded, and the file is older than the session"
         return ""
     # A name without a folder may be of a file anywhere, or no file at all, such as Node.js.
-    return f"no change to {path} was recorded, and there is no such file" if folders and "/" in path else ""
+    if folders and "/" in path:
+        return f"no change to {path} was recorded, and there is no such file"
+    return ""

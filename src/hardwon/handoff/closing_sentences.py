@@ -56,11 +56,13 @@ def find_closing_sentence(message: str, request: str, prompt: str, *, has_work: 
         return _find_review_verdict(message)
     if _is_short_answer(message, request):
         return split_sentences(message)[0]
-    return (
-        _find_cause(message, request)
-        or (_find_reported_result(message, request) if has_work else "")
-        or _find_related_sentence(message, request, prompt, has_work=has_work)
-    )
+    cause = _find_cause(message, request)
+    if cause:
+        return cause
+    result = _find_reported_result(message, request) if has_work else ""
+    if result:
+        return result
+    return _find_related_sentence(message, request, prompt, has_work=has_work)
 
 
 def _is_short_answer(message: str, request: str) -> bool:
@@ -84,7 +86,10 @@ def _find_review_verdict(message: str) -> str:
 
 
 def _find_cause(message: str, request: str) -> str:
-    causes = phrasing.find_causes(message, answers_why=True) if ASKS_CAUSE.search(request) else []
+    """Return the first cause that the answer to a question for a cause names; "" for any other request."""
+    if not ASKS_CAUSE.search(request):
+        return ""
+    causes = phrasing.find_causes(message, answers_why=True)
     return next((line for line in causes if not VAGUE.match(line)), "")
 
 

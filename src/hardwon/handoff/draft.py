@@ -306,11 +306,10 @@ def _is_within(text: str, other: str) -> bool:
     other_words = tokenize(other)
     shortest = min(len(words), len(other_words))
     shared_words = words & other_words
-    return (
-        shortest >= MIN_CONTAINED_WORDS
-        and len(shared_words) >= MIN_CONTAINED_SHARE * shortest
-        and not shared_words & (find_negated_words(text) ^ find_negated_words(other))
-    )
+    if shortest < MIN_CONTAINED_WORDS or len(shared_words) < MIN_CONTAINED_SHARE * shortest:
+        return False
+    negated_in_one = find_negated_words(text) ^ find_negated_words(other)
+    return not shared_words & negated_in_one
 
 
 def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
@@ -331,6 +330,7 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
 
 
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
+    """Build a suggested lesson from an episode; a poll of a command is cited at the call that started it."""
     steps = {step.line: session_facts.find_starting_call(story, step) for step in story.steps}
     evidence = tuple(
         transcript_story.quote_step(story, steps[source.line], source.quote)
@@ -371,15 +371,8 @@ def render_draft(draft: Draft) -> str:
         ),
     )
     body = [f"## {name}\n\n" + "\n".join(lines) for name, lines in sections if lines]
-    return (
-        "\n\n".join(
-            [
-                _render_front_matter(draft),
-                anonymize_paths("\n\n".join([f"# {_escape_markup(draft.topic)}", *body]), draft.story),
-            ]
-        )
-        + "\n"
-    )
+    page = "\n\n".join([f"# {_escape_markup(draft.topic)}", *body])
+    return f"{_render_front_matter(draft)}\n\n{anonymize_paths(page, draft.story)}\n"
 
 
 def _render_memory(memory: SuggestedMemory) -> str:
@@ -398,6 +391,7 @@ def anonymize_paths(text: str, story: Story) -> str:
 
 
 def _render_front_matter(draft: Draft) -> str:
+    """Render the fields at the top as YAML; an empty one is left out, except the workstream."""
     story = draft.story
     fields = {
         "topic": anonymize_paths(draft.topic, story),
@@ -435,13 +429,22 @@ def _render_bullets(statements: Iterable[Statement]) -> list[str]:
 
 
 def _render_resume(draft: Draft) -> list[str]:
-    quoted = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
-    return [*quoted, *([""] if quoted else []), f"Confidence: {draft.confidence} ({draft.because})"]
+    """Render the resume prompt as a quote, with how certain it is below."""
+    # Two spaces at the end break the line in Markdown.
+    lines = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
+    if lines:
+        lines.append("")
+    lines.append(f"Confidence: {draft.confidence} ({draft.because})")
+    return lines
 
 
 def _cite_lines(text: str, evidence: Sequence[Evidence]) -> str:
+    """Return the text with the transcript lines that it rests on: `… (L12, L40)`."""
     lines = sorted({source.line for source in evidence})[:MAX_SOURCE_LINES]
-    return f"{_escape_markup(text)} ({', '.join(f'L{line}' for line in lines)})" if lines else _escape_markup(text)
+    if not lines:
+        return _escape_markup(text)
+    citation = ", ".join(f"L{line}" for line in lines)
+    return f"{_escape_markup(text)} ({citation})"
 
 
 def _escape_markup(text: str) -> str:

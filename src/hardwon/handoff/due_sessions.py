@@ -39,6 +39,11 @@ class DueTranscript(NamedTuple):
 
 
 class _ObservedSession(NamedTuple):
+    """A session that may be due, with its transcript.
+
+    Sessions that the store does not know have negative ids in their activity.
+    """
+
     activity: SessionActivity
     transcript: str
     agent: str
@@ -78,9 +83,8 @@ def find_sessions_due_for_reflection(
     set_up_at = sessions.read_set_up_time(connection)
     sensitive_words = values.get("sensitiveWords", ())
     decisions = _read_decisions(connection)
-    queued_sessions = [
-        entry.session for entry in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())
-    ]
+    queue = memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())
+    queued_sessions = [entry.session for entry in queue]
     candidates = [
         *_find_recorded_sessions(connection, home, now, is_denied, decisions, queued_sessions, sensitive_words),
         *_find_unrecorded_sessions(
@@ -94,14 +98,21 @@ def find_sessions_due_for_reflection(
         values,
         model_reflections_today=model_reflections_today,
     )
-    return [DueTranscript(entry, *sessions_by_id[entry.id][1:]) for entry in due_sessions]
+    due_transcripts: list[DueTranscript] = []
+    for due in due_sessions:
+        observed = sessions_by_id[due.id]
+        due_transcripts.append(DueTranscript(due, observed.transcript, observed.agent, observed.session, observed.cwd))
+    return due_transcripts
 
 
 def _read_decisions(connection: Connection) -> DecisionsBySession:
+    """Return what was decided about sessions, by their ids in the agent; for the latest reflections only."""
     decisions = DecisionsBySession()
     for reflection in reflections.list_reflections(connection, limit=10 * MAX_TRANSCRIPTS):
         earlier = decisions.get(reflection.session, _NO_DECISIONS)
-        ratified_at = (reflection.decided_at or reflection.at) if reflection.status == reflections.RATIFIED else 0.0
+        ratified_at = 0.0
+        if reflection.status == reflections.RATIFIED:
+            ratified_at = reflection.decided_at or reflection.at
         decisions[reflection.session] = _PastDecisions(
             read_at=max(earlier.read_at, reflection.at),
             handed_off_at=max(earlier.handed_off_at, ratified_at),
@@ -119,6 +130,7 @@ def _find_recorded_sessions(
     queued_sessions: list[str],
     sensitive_words: Sequence[str],
 ) -> Iterator[_ObservedSession]:
+    """Yield recorded sessions that have a transcript and were active lately, and since their last reflection."""
     for row in sessions.list_sessions(connection, limit=MAX_TRANSCRIPTS):
         session_id = str(row["session"])
         past_decisions = decisions.get(session_id, _NO_DECISIONS)
@@ -139,6 +151,7 @@ def _find_recorded_sessions(
 
 
 def _is_private(home: str, session: str) -> bool:
+    """Return whether a session's last prompt was private, or recording was ever paused in it."""
     return claims.is_last_prompt_private(home, session) or claims.has_been_paused(home, session)
 
 
@@ -228,6 +241,7 @@ def find_unrecorded_transcripts(
 
 
 def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
+    """Yield the transcripts in the agents' own folders that changed since this time."""
     for agent in TRANSCRIPT_AGENTS:
         for top in load_transcript_module(agent).find_transcript_folders(environment, os.path.expanduser("~")):
             for folder, _, names in os.walk(top):

@@ -116,7 +116,8 @@ _MEMORY_PATH = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memor
 _TRANSIENT_KINDS = frozenset(("cancelled", "anchor", "precondition", "code", "refused", "silent"))
 _RUNNER_NAMES = "make just task mise npm pnpm yarn bun deno npx uv poetry hatch nox rake"
 _RUNNERS = frozenset(_RUNNER_NAMES.split())
-_INSTALL_WORDS = frozenset(["install", "i", "add", "sync", "init", "ci", "remove", "update", "exec", "run"])
+# The subcommands that runners have themselves. A command that ends with `exec` or `run` was cut before the task.
+_OWN_RUNNER_WORDS = frozenset(["install", "i", "add", "sync", "init", "ci", "remove", "update", "exec", "run"])
 _NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
 
 
@@ -126,14 +127,23 @@ def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable
     previous = None
     for exchange in split_exchanges(story):
         requested = _find_requested_revert(story, exchange, previous)
-        findings += [requested] if requested else list(_find_reverted_edits(story, exchange))[:1]
+        if requested:
+            findings.append(requested)
+        else:
+            findings += list(_find_reverted_edits(story, exchange))[:1]
         previous = exchange
     return findings[:MAX_PER_ITEM]
 
 
 def _find_requested_revert(story: Story, exchange: Exchange, previous: Exchange | None) -> Finding | None:
+    """Return a finding if a prompt asks to undo what the exchange before changed; else None.
+
+    It tells what that exchange came to, in the agent's words or else in those of its request.
+    """
+    if not exchange.prompt or not previous or not any(map(_is_change, previous.steps)):
+        return None
     sentence = next((line for line in get_spoken_sentences(exchange.prompt) if has_match(_ASKS_BACK, line)), "")
-    if not (sentence and exchange.prompt and previous and any(map(_is_change, previous.steps))):
+    if not sentence:
         return None
     outcome = pick_first_sentence(get_final_message(previous), 120)
     if not is_informative(outcome):
@@ -148,17 +158,27 @@ def _is_change(step: Step) -> bool:
 
 
 def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
-    """Yield edits that were thrown away after the person or the agent called them wrong or unnecessary."""
+    """Yield edits that were thrown away after the person or the agent called them wrong or unnecessary.
+
+    The reason is looked for in what was said last before: by the agent, or else in the prompt.
+    """
     edited_names = frozenset(
         os.path.basename(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
     )
+    if not edited_names:
+        return
     call_pairs = pair_calls(story)
     source_step = exchange.prompt
-    for step in exchange.steps if edited_names else ():
-        source_step = step if step.kind == "agent" else source_step
-        undo_command = _find_undo_command(step, edited_names) if step.kind == "call" and source_step else ""
-        result = call_pairs[step.call or step.id][1] if undo_command else None
-        if not undo_command or not source_step or (result and result.failed):
+    for step in exchange.steps:
+        if step.kind == "agent":
+            source_step = step
+        if step.kind != "call" or not source_step:
+            continue
+        undo_command = _find_undo_command(step, edited_names)
+        if not undo_command:
+            continue
+        _, result = call_pairs[step.call or step.id]
+        if result and result.failed:
             continue
         is_person = source_step.kind == "person"
         sentences = get_spoken_sentences(source_step) if is_person else split_sentences(source_step.text)
@@ -179,6 +199,7 @@ def _is_scratch(step: Step, story: Story) -> bool:
 
 
 def _shorten_to_project(path: str, story: Story) -> str:
+    """Return a path relative to the project or the working folder; one outside both as it is."""
     for folder in filter(None, (story.project, story.cwd)):
         if path.startswith(f"{folder}/"):
             return path.removeprefix(f"{folder}/")
@@ -205,13 +226,17 @@ def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
 
 
 def _is_acceptance(text: str) -> bool:
+    """Return whether a text is only a short yes, without a condition or another task."""
     return len(text) < 60 and bool(_ACCEPTS.fullmatch(text.strip())) and not has_match(_OBJECTS, text)
 
 
 def _join_previous(sentences: Sequence[str], index: int) -> str:
-    """Return a sentence, preceded by the one before if it is too short to stand alone."""
-    needs_previous = _POINTS_BACK.match(sentences[index]) or len(sentences[index].split()) < _MIN_SENTENCE_WORDS
-    return " ".join(sentences[index - 1 if needs_previous and index else index : index + 1])
+    """Return a sentence, with the one before it if it is too short to stand alone or points back ("that …")."""
+    sentence = sentences[index]
+    needs_previous = _POINTS_BACK.match(sentence) or len(sentence.split()) < _MIN_SENTENCE_WORDS
+    if needs_previous and index > 0:
+        return f"{sentences[index - 1]} {sentence}"
+    return sentence
 
 
 def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
@@ -279,8 +304,9 @@ def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterato
     documented = [to_plain_line(code) for code in past.documented_code]
     steps_by_name: dict[str, list[Step]] = {}
     for call, _ in pair_calls(story).values():
-        for name in set(list_first_words(call.command)) if call.tool == "Bash" else ():
-            steps_by_name.setdefault(name, []).append(call)
+        if call.tool == "Bash":
+            for name in set(list_first_words(call.command)):
+                steps_by_name.setdefault(name, []).append(call)
     habits: list[tuple[int, str]] = []
     for name, steps in steps_by_name.items():
         session_count = sum(name in entry.commands for entry in recent)
@@ -298,10 +324,16 @@ def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterato
         yield Finding("convention adoption", text, min(0.3 + 0.03 * habits[0][0], 0.6), "convention", evidence)
 
 
-def _is_project_command(name: str) -> bool:
-    """Return whether a command is a named task or script of the project, not one that every project runs."""
-    program, *rest = name.split()
-    return "/" in program or (program in _RUNNERS and bool(rest) and rest[-1] not in _INSTALL_WORDS)
+def _is_project_command(short_command: str) -> bool:
+    """Return whether a command, cut to its first words, runs a task or script of the project.
+
+    A program given by its path is a script of the project. Of a runner the last word must be the task, as in
+    `make lint` or `npm run lint`, and not one of its own subcommands, which every project has.
+    """
+    program, *rest = short_command.split()
+    if "/" in program:
+        return True
+    return program in _RUNNERS and bool(rest) and rest[-1] not in _OWN_RUNNER_WORDS
 
 
 def detect_stale_resume(story: Story, past: ReflectionContext) -> Iterator[Finding]:
@@ -446,5 +478,8 @@ MENU = (
 
 def detect_findings(story: Story, past: ReflectionContext) -> list[Finding]:
     """Run all detectors and return their findings, best first."""
-    findings = [finding for item in MENU if item.detect for finding in item.detect(story, past)]
+    findings: list[Finding] = []
+    for item in MENU:
+        if item.detect:
+            findings += item.detect(story, past)
     return sorted(findings, key=lambda finding: -finding.score)

@@ -122,6 +122,7 @@ def _find_work_tree(files: Sequence[str]) -> str:
 
 
 def _refuse_unsafe(top: str) -> None:
+    """Raise UserError if a commit could get lost or interfere with other work, or cannot be made."""
     git_dir = _run_git(top, "rev-parse", "--absolute-git-dir").removesuffix("\n")
     for name, operation in _GIT_OPERATIONS.items():
         if os.path.lexists(os.path.join(git_dir, name)):
@@ -147,6 +148,7 @@ def _read_staged(top: str, names: Sequence[str], head: str) -> dict[str, str]:
 
 
 def _read_committed(top: str, head: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the entries of these files in a commit; a file that it lacks has none."""
     return _parse_entries(_run_git(top, "ls-tree", "-z", head, "--", *map(_to_literal_path, names)), 2)
 
 
@@ -168,19 +170,23 @@ def _read_entry(top: str, name: str) -> str:
 
 
 def _create_commit(top: str, head: str, entries: Mapping[str, str], message: str) -> str:
-    """Create a commit on top of `head` with these entries changed, without moving a branch."""
+    """Create a commit on top of `head` with these entries changed, without moving a branch; return its id."""
     with TemporaryDirectory(prefix="hardwon-") as folder:
         index_env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         _run_git(top, "read-tree", head, extra_env=index_env)
         _update_index(top, entries, index_env)
+        # A partial clone lacks the objects of many files; without `--missing-ok` git would fetch them.
         tree = _run_git(top, "write-tree", "--missing-ok", extra_env=index_env).strip()
+    # Signing would run a program that the repository's settings may name.
     return _run_git(top, "commit-tree", "--no-gpg-sign", "-p", head, "-F", "-", tree, stdin_text=message).strip()
 
 
 def _update_index(top: str, entries: Mapping[str, str], extra_env: Mapping[str, str] | None = None) -> None:
     """Set these entries in an index; remove names whose entry is empty."""
     # Mode 0 removes a name; the null hash must be as long as the hashes of this repository (SHA-1 or SHA-256).
-    removed_entry = "0 " + "0" * len(next(filter(None, entries.values()), "").partition(" ")[2] or "0" * 40)
+    hashes = [entry.partition(" ")[2] for entry in entries.values() if entry]
+    hash_length = len(hashes[0]) if hashes else 40
+    removed_entry = f"0 {'0' * hash_length}"
     lines = "".join(f"{entry or removed_entry}\t{name}\0" for name, entry in entries.items())
     _run_git(top, "update-index", "-z", "--index-info", stdin_text=lines, extra_env=extra_env)
 
@@ -190,6 +196,7 @@ def _is_success(top: str, *args: str) -> bool:
 
 
 def _run_git(top: str, *args: str, stdin_text: str = "", extra_env: Mapping[str, str] | None = None) -> str:
+    """Run git in a folder and return what it prints; UserError if it fails."""
     result = _run_command(top, args, stdin_text, extra_env)
     if result.returncode:
         reason = " ".join(result.stderr.split()) or f"it ended with {result.returncode}"
@@ -200,10 +207,14 @@ def _run_git(top: str, *args: str, stdin_text: str = "", extra_env: Mapping[str,
 def _run_command(
     top: str, args: Sequence[str], stdin_text: str = "", extra_env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    options = [word for setting in _SAFE_SETTINGS for word in ("-c", setting)]
-    inherited = {
-        name: value for name, value in os.environ.items() if name[:4] != "GIT_" or name.startswith(_KEPT_VARIABLES)
-    }
+    """Run git with safe settings and without variables that point to another repository; UserError if it cannot run."""
+    options: list[str] = []
+    for setting in _SAFE_SETTINGS:
+        options += ["-c", setting]
+    inherited: dict[str, str] = {}
+    for name, value in os.environ.items():
+        if not name.startswith("GIT_") or name.startswith(_KEPT_VARIABLES):
+            inherited[name] = value
     environment = {
         **inherited,
         "GIT_OPTIONAL_LOCKS": "0",

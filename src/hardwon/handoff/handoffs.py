@@ -120,11 +120,14 @@ def get_resume_lines(page: HandoffPage) -> list[str]:
 
 
 def _list_lines(page: HandoffPage, heading: str) -> list[str]:
-    lines = (
-        SOURCE_LINES_PATTERN.sub("", line.strip().lstrip("> ").removeprefix("- ")).strip()
-        for line in page.sections.get(heading, "").splitlines()
-    )
-    return [line.replace("\\<", "<") for line in lines if line]
+    """Return the lines of a section without quote markers, bullets, line numbers and escapes."""
+    lines: list[str] = []
+    for raw_line in page.sections.get(heading, "").splitlines():
+        line = raw_line.strip().lstrip("> ").removeprefix("- ")
+        line = SOURCE_LINES_PATTERN.sub("", line).strip()
+        if line:
+            lines.append(line.replace("\\<", "<"))
+    return lines
 
 
 def get_contradictions(page: HandoffPage) -> list[str]:

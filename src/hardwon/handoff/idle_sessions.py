@@ -131,8 +131,10 @@ def find_due_time(session: SessionActivity, values: Mapping[str, Any]) -> tuple[
     # A session that was resumed after its end has later prompts.
     if session.ended_at and session.ended_at >= max(session.prompt_times, default=0.0):
         return session.ended_at, "ended"
-    patience = compute_idle_limit(session, values)
-    return (session.last_event_at + patience, "idle") if patience else None
+    idle_limit = compute_idle_limit(session, values)
+    if not idle_limit:
+        return None
+    return session.last_event_at + idle_limit, "idle"
 
 
 def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str:
@@ -153,22 +155,27 @@ def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str
             return "it was reflected on, and nothing was asked since"
         return "nothing was asked in it"
     is_long = len(session.prompt_times) >= values["reflectMinPrompts"] or session.call_count >= MIN_CALLS
-    return "" if is_long or session.has_changes or session.queued_count else "it is too short"
+    if is_long or session.has_changes or session.queued_count:
+        return ""
+    return "it is too short"
 
 
 def compute_idle_limit(session: SessionActivity, values: Mapping[str, Any]) -> float:
-    """Return the seconds of silence after which a session counts as idle; 0 means never."""
+    """Return the seconds of silence after which a session counts as idle; 0 means never.
+
+    They grow with the time spent in the session, with each reflection on it, and while an answer is under way.
+    """
     growth = 1.0 + max(compute_worked_seconds(session) - GROWTH_START_SECONDS, 0.0) / DOUBLING_SECONDS
     factor = min(growth * RETURN_FACTOR ** min(session.reflection_count, 9), MAX_FACTOR)
-    return float(values["idleMinutes"] * MINUTE * factor * (UNDER_WAY_FACTOR if session.is_under_way else 1.0))
+    if session.is_under_way:
+        factor *= UNDER_WAY_FACTOR
+    return float(values["idleMinutes"] * MINUTE * factor)
 
 
 def compute_worked_seconds(session: SessionActivity) -> float:
     """Return the seconds spent in a session; gaps between prompts count for at most an hour."""
-    return sum(
-        min(later - earlier, MAX_PROMPT_GAP_SECONDS)
-        for earlier, later in pairwise(sorted((*session.prompt_times, session.last_event_at)))
-    )
+    times = sorted([*session.prompt_times, session.last_event_at])
+    return sum(min(later - earlier, MAX_PROMPT_GAP_SECONDS) for earlier, later in pairwise(times))
 
 
 def is_handoff(turn: Turn) -> bool:
@@ -177,9 +184,11 @@ def is_handoff(turn: Turn) -> bool:
 
 
 def find_handoff_time(turn: Turn) -> float | None:
-    """Return the time of the handoff in this turn; None if there is none."""
+    """Return the time of the handoff in this turn, that of its last call or of the prompt; None if there is none."""
     times = [call.at for call in turn.calls if call.outcome == "fine" and _is_handoff_call(call)]
-    return max([*times, turn.at]) if times or _HANDOFF_COMMAND.match(turn.prompt) else None
+    if not times and not _HANDOFF_COMMAND.match(turn.prompt):
+        return None
+    return max([*times, turn.at])
 
 
 def changes_something(call: Call) -> bool:
@@ -193,6 +202,7 @@ def is_commit(command: str) -> bool:
 
 
 def _is_handoff_call(call: Call) -> bool:
+    """Return whether a call hands the session off: a handoff skill or command, a commit of one, or its page."""
     fields = dict(_list_text_fields(call.input))
     command = fields.get("command", "")
     path = fields.get("file_path", "").replace("\\", "/")
@@ -202,6 +212,9 @@ def _is_handoff_call(call: Call) -> bool:
 
 
 def _list_text_fields(value: Any) -> Iterator[tuple[str, str]]:
-    for name, text in value.items() if isinstance(value, dict) else ():
+    """Yield the names and texts of a call's input, cut; nothing if the input is not an object."""
+    if not isinstance(value, dict):
+        return
+    for name, text in value.items():
         if isinstance(text, str):
             yield name, text[:20_000]

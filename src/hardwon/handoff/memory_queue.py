@@ -103,6 +103,7 @@ def remove_statements(statements: Iterable[QueuedStatement]) -> None:
 
 
 def _find_queue_files(folder: str, session: str) -> Iterator[str]:
+    """Yield the queue's files of a session, or of all if `session` is ""; none if there is no folder."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -125,6 +126,7 @@ def _read_content(path: str) -> str | None:
 
 
 def _read_statements(path: str) -> Iterator[QueuedStatement]:
+    """Yield the statements of a queue file; none if its format is another one, or its name that of another turn."""
     raw = _read_content(path)
     try:
         data = json.loads(raw) if raw else None
@@ -132,10 +134,11 @@ def _read_statements(path: str) -> Iterator[QueuedStatement]:
         return
     if not isinstance(data, dict) or data.get("version") != FORMAT_VERSION or not isinstance(data.get("turn"), int):
         return
-    session, agent, project, transcript, at = (
-        value if isinstance(value := data.get(name), str) else ""
-        for name in ("session", "host", "project", "transcript", "at")
-    )
+    texts: list[str] = []
+    for name in ("session", "host", "project", "transcript", "at"):
+        value = data.get(name)
+        texts.append(value if isinstance(value, str) else "")
+    session, agent, project, transcript, at = texts
     if not session or path != build_queue_path(os.path.dirname(path), session, data["turn"]):
         return
     for memory_type, text, quote in _parse_memories(data.get("memories")):
@@ -146,7 +149,9 @@ def _read_statements(path: str) -> Iterator[QueuedStatement]:
 
 def _parse_memories(data: Any) -> Iterator[tuple[str, str, str]]:
     """Yield type, text and the person's words, redacted again because other programs may write into the folder."""
-    for entry in data if isinstance(data, list) else ():
+    if not isinstance(data, list):
+        return
+    for entry in data:
         if not isinstance(entry, dict):
             continue
         memory_type = entry.get("type")

@@ -85,6 +85,7 @@ def _select_entries(story: Story, max_turns: int) -> list[tuple[Step, str]]:
 
 
 def _render_entry(step: Step) -> str:
+    """Return a step as the model reads it, after its line number; "" for a step that it does not need."""
     by = " of a sub-agent" if step.agent else ""
     if step.kind in ("person", "agent"):
         return f"L{step.line} {step.kind}{by}: {trim_text(step.text, MAX_MESSAGE_CHARS)}"
@@ -128,6 +129,7 @@ class _Claims:
         return located_sources if is_complete else ()
 
     def _locate_quote(self, claim: Mapping[str, Any]) -> Evidence | None:
+        """Return a claimed quote as evidence; None if it is too short, or not in the line as it was sent."""
         quote = _read_text(claim, "quote", MAX_QUOTE_CHARS)
         line = claim.get("line")
         if len(quote) < MIN_QUOTE_CHARS or not isinstance(line, int):
@@ -140,6 +142,7 @@ class _Claims:
 def _parse_answer(
     answer: Answer, plain_draft: Draft, past: ReflectionContext, entries: Sequence[tuple[Step, str]]
 ) -> Draft:
+    """Return the plain draft with the model's text in it; `Broken` if the answer is malformed or mostly untrue."""
     wire = _parse_object(answer.text)
     claims = _Claims(plain_draft.story, entries)
     sections = {name: _read_statements(wire, name, claims) for name in _SECTIONS}
@@ -219,6 +222,7 @@ def _read_findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, .
 
 
 def _read_memories(wire: Mapping[str, Any], claims: _Claims) -> list[SuggestedMemory]:
+    """Return the model's memories; one of an unknown type is an error, one without evidence or text is left out."""
     memories = list[SuggestedMemory]()
     for row in _read_rows(wire, "memories"):
         if row.get("type") not in MEMORY_TYPES:
@@ -229,6 +233,10 @@ def _read_memories(wire: Mapping[str, Any], claims: _Claims) -> list[SuggestedMe
 
 
 def _read_text(wire: Mapping[str, Any], name: str, max_chars: int) -> str:
+    """Return a field as a clean line, cut at `max_chars`; a quote keeps its text, so that it can be found again.
+
+    A text far above the limit is an error, because the model did not do as asked.
+    """
     value = wire.get(name, "")
     if not isinstance(value, str) or len(value) > 4 * max_chars:
         raise _build_error(f"{name} is no text of at most {max_chars} characters")

@@ -40,8 +40,8 @@ from hardwon.handoff.statements import Statement, drop_near_duplicates, quote_te
 from hardwon.text.excerpts import join_names, shorten_line, split_sentences, to_plain_line
 
 MAX_OPEN_ENDS = 6
-_MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
-_MAX_MANUAL_CHECKS = 2
+_MAX_STATED_STEPS, _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 4, 2, 3
+_MAX_TASKS, _MAX_MANUAL_CHECKS = 3, 2
 _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
 # The section of a plan that says how to test it.
@@ -51,31 +51,32 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
     """List what to do next, most certain first: unfinished work, stated steps, open tasks, failing checks."""
-    statements = [
-        *(_describe_pending_plan(facts) or _describe_interrupted_request(facts)),
-        *_list_stated_steps(facts),
-        *(
-            Statement(
-                f"Open on the agent's list: {quote_text(task, 160)}",
-                (transcript_story.quote_step(facts.story, step, task),),
-                is_next_step=True,
-            )
-            for task, step in _list_current_tasks(facts)[:3]
-        ),
-        *_list_manual_checks(facts),
-        *_list_failing_checks(facts),
-        *_list_earlier_steps(facts),
-        *(list_uncommitted_changes(facts) if phrasing.list_commits(facts.actions) else ()),
-    ]
+    statements = _describe_pending_plan(facts) or _describe_interrupted_request(facts)
+    statements += _list_stated_steps(facts)
+    statements += _describe_current_tasks(facts)
+    statements += _list_manual_checks(facts)
+    statements += _list_failing_checks(facts)
+    statements += _list_earlier_steps(facts)
+    if phrasing.list_commits(facts.actions):  # without a commit the resume prompt tells the changed files
+        statements += list_uncommitted_changes(facts)
     return drop_near_duplicates(statements)[:MAX_OPEN_ENDS]
+
+
+def _describe_current_tasks(facts: SessionFacts) -> list[Statement]:
+    """Describe the first open tasks of the agent's list."""
+    statements: list[Statement] = []
+    for task, step in _list_current_tasks(facts)[:_MAX_TASKS]:
+        text = f"Open on the agent's list: {quote_text(task, 160)}"
+        evidence = (transcript_story.quote_step(facts.story, step, task),)
+        statements.append(Statement(text, evidence, is_next_step=True))
+    return statements
 
 
 def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
     """List the open tasks of the agent's list; none after a later commit, because agents seldom tick off the last."""
     tasks = transcript_story.list_open_tasks(facts.story)
-    last_commit = max(
-        (facts.calls[action.call.key][0].line for action, _ in phrasing.list_commits(facts.actions)), default=0
-    )
+    commit_lines = [facts.calls[action.call.key][0].line for action, _ in phrasing.list_commits(facts.actions)]
+    last_commit = max(commit_lines, default=0)
     # The closing answer does the last task of many lists: "Summarize what changed".
     return [
         (task, step)
@@ -122,18 +123,15 @@ def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
 
 
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
-    """Describe the request that was unfinished at the end, with the agent's last announcement."""
+    """Describe the request that was unfinished at the end, with the agent's last announcement.
+
+    If the agent did nothing after the last prompt, that prompt is "Not answered" instead.
+    """
     if not facts.exchanges or not is_unfinished(facts):
         return []
     last = facts.exchanges[-1]
     topic = facts.topics[-1]
-    announced = [
-        (sentence, step)
-        for step in last.steps
-        if step.kind == "agent"
-        for sentence in split_sentences(step.text)
-        if ANNOUNCES.search(sentence.replace("’", "'")) and not sentence.endswith("?")
-    ]
+    announced = _list_announcements(last)
     request = shorten_line(topic.request, 140)
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and request else ()
     if not last.steps:
@@ -153,22 +151,39 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
     return [Statement(f"Under way when the session ended: {quote_text(request, 140)}", evidence)] if request else []
 
 
+def _list_announcements(exchange: transcript_story.Exchange) -> list[tuple[str, Step]]:
+    """Return the sentences in which the agent says what it will do, each with its message."""
+    announcements: list[tuple[str, Step]] = []
+    for step in exchange.steps:
+        if step.kind != "agent":
+            continue
+        for sentence in split_sentences(step.text):
+            if ANNOUNCES.search(sentence.replace("’", "'")) and not sentence.endswith("?"):
+                announcements.append((sentence, step))
+    return announcements
+
+
 def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
     """List steps named in the last message and, if only talk followed it, in the message that ended the last work."""
     last = len(facts.exchanges) - 1
-    numbers = sorted({facts.last_working_exchange, last, *([last - 1] if is_unfinished(facts) else [])}, reverse=True)
-    if is_unfinished(facts):
-        numbers = [number for number in numbers if number < last]
-    numbers = [number for number in numbers if number >= 0]
-    statements = [
-        statement
-        for number in numbers
-        for step in find_next_steps(unwrap_json(facts.turns[number].final_message))
-        if not is_unfinished(facts) or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
-        if number == last or not TRANSITORY.search(step.text)
-        if (statement := _cite_next_step(facts, step, number))
-    ]
-    return drop_near_duplicates(statements)[:4]
+    is_cut_off = is_unfinished(facts)
+    # If the session was cut off, the last exchange has no last message, and the one before takes its place.
+    last_finished = last - 1 if is_cut_off else last
+    numbers = {min(facts.last_working_exchange, last_finished), last_finished}
+    statements: list[Statement] = []
+    for number in sorted(numbers, reverse=True):
+        if number < 0:
+            continue
+        for step in find_next_steps(unwrap_json(facts.turns[number].final_message)):
+            # If the session was cut off, only firm steps count, and offers that the last prompt did not answer.
+            is_open = not is_cut_off or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
+            is_outdated = number != last and TRANSITORY.search(step.text)
+            if not is_open or is_outdated:
+                continue
+            statement = _cite_next_step(facts, step, number)
+            if statement:
+                statements.append(statement)
+    return drop_near_duplicates(statements)[:_MAX_STATED_STEPS]
 
 
 def _is_offer_answered(facts: SessionFacts) -> bool:
@@ -178,6 +193,7 @@ def _is_offer_answered(facts: SessionFacts) -> bool:
 
 
 def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Statement | None:
+    """Quote a next step from the exchange of this number; None if its words are not in the transcript."""
     statement = quote_agent(facts, shorten_line(step.text, MAX_STEP_CHARS), facts.exchanges[number : number + 1])
     if statement is None:
         return None
@@ -193,7 +209,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
     statements = list[Statement]()
     later_stems = frozenset[str]()
     has_later_commit = False
-    for number in range(len(facts.exchanges) - 1, max(facts.last_working_exchange - _MAX_EXCHANGES_BACK, 0) - 1, -1):
+    first = max(facts.last_working_exchange - _MAX_EXCHANGES_BACK, 0)
+    for number in reversed(range(first, len(facts.exchanges))):
         if number < facts.last_working_exchange:
             for step in find_next_steps(facts.turns[number].final_message):
                 stems = find_stems(step.text)
@@ -220,6 +237,7 @@ def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
 
 
 def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
+    """List the latest checks that failed and were not passed or overtaken since; failures of a sandbox do not count."""
     standing_failures = find_standing_failures(find_failure_fixes(facts.recent_actions), facts.recent_actions)
     statements = list[Statement]()
     for failure in standing_failures:
@@ -232,11 +250,16 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
 
 
 def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
-    """Return whether a check passed later, or was said to pass, so that this failure no longer counts."""
+    """Return whether a failed check no longer counts, because of what came later.
+
+    The same check passed, the last message says that it passes, or work was committed after any check had passed.
+    Checks are the same if the program and its first argument are, as in `npm test`, whatever files they are limited to.
+    """
     keys = [action.call.key for action in facts.actions]
     later_actions = facts.actions[keys.index(failing.call.key) + 1 :]
     passed = [action for action in later_actions if action.kind == "check" and not action.failed]
-    if any(action.label.split()[:2] == failing.label.split()[:2] for action in passed):
+    failing_start = failing.label.split()[:2]
+    if any(action.label.split()[:2] == failing_start for action in passed):
         return True
     if is_said_to_pass(failing.label, facts.turns[-1].final_message):
         return True

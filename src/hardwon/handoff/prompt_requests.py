@@ -45,10 +45,15 @@ _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.
 
 
 def read_request(exchange: Exchange) -> tuple[str, Step | None]:
-    """Return the most informative sentence of a prompt, or the title of the plan that opened the session."""
+    """Return the most informative sentence of a prompt, or the title of the plan that opened the session.
+
+    With it comes the step that has it; ("", None) if there is neither prompt nor plan.
+    """
     if exchange.prompt is None:
-        plan = next((step for step in exchange.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL), None)
-        return (read_plan_title(plan.content), plan) if plan else ("", None)
+        for step in exchange.steps:
+            if step.tool == transcript_story.CARRIED_PLAN_TOOL:
+                return read_plan_title(step.content), step
+        return "", None
     text = _strip_command_names(strip_severity(exchange.prompt.text))
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
     # A prompt too long to be typed is a task description, or words typed before pasted text: its beginning says what
@@ -63,15 +68,20 @@ def read_request(exchange: Exchange) -> tuple[str, Step | None]:
     if candidates[0] == sentences[0] and ORDERS.match(opening) and len(find_topic_words(opening)) >= _MIN_ORDER_WORDS:
         return shorten_line(opening.rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
     # Prefer a later sentence only if it names clearly more than the first.
-    scores = [
-        min(len(find_topic_words(line)), 9)
-        + (3 if line is candidates[0] else 0)
-        + (2 if NAMES_WORK.search(line) else 0)
-        - (4 if SUPPLEMENTS.match(line) else 0)
-        for line in candidates
-    ]
+    scores = [_score_sentence(line) for line in candidates]
+    scores[0] += 3
     line = candidates[scores.index(max(scores))]
     return shorten_line(_LEADING_FILLER.sub("", line).rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
+
+
+def _score_sentence(line: str) -> int:
+    """Return how much a sentence tells of what is asked: the words that name something, and whether it names work."""
+    score = min(len(find_topic_words(line)), 9)
+    if NAMES_WORK.search(line):
+        score += 2
+    if SUPPLEMENTS.match(line):
+        score -= 4
+    return score
 
 
 def has_output(prompt: Step | None) -> bool:
@@ -81,9 +91,11 @@ def has_output(prompt: Step | None) -> bool:
 
 
 def is_pasted(prompt: Step | None) -> bool:
-    """Return whether a prompt is only terminal output."""
-    if prompt is None or len(prompt.text) > transcript_story.MAX_TYPED_CHARS:
-        return prompt is not None and is_pasted_line(prompt.text)
+    """Return whether a prompt is only terminal output; one too long to be typed is judged by its beginning."""
+    if prompt is None:
+        return False
+    if len(prompt.text) > transcript_story.MAX_TYPED_CHARS:
+        return is_pasted_line(prompt.text)
     return not transcript_story.get_spoken_sentences(prompt._replace(text=strip_severity(prompt.text)))
 
 
@@ -105,6 +117,7 @@ def find_topic_words(text: str) -> frozenset[str]:
 
 
 def find_stems(text: str) -> frozenset[str]:
+    """Return the beginnings of the words that name something, so that `rename` and `renamed` are equal."""
     return frozenset(word[:5] for word in find_topic_words(text))
 
 

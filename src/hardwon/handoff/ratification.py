@@ -74,8 +74,8 @@ def ratify(
 ) -> RatificationResult:
     """Write the page of a draft and approve its memories; commit exactly these files if asked to.
 
-    A page edited after it was ratified is ratified as it is now. With `is_read` false, nothing is learned about which
-    findings people keep.
+    A page edited after it was ratified is ratified as it is now. `is_read` tells that a person read the draft. Without
+    that, as when `ratifyAfterDays` ratifies it, nothing is learned about which findings people keep.
     """
     page = read_page(reflection)
     if page is None:
@@ -84,36 +84,30 @@ def ratify(
         )
     is_edited_since = reflection.status == RATIFIED and not handoffs.is_approved(connection, reflection)
     if is_edited_since:
-        return _ratify_again(connection, reflection)
+        record_fingerprint(connection, reflection)
+        return RatificationResult(reflection.draft)
     if reflection.status != DRAFT:
         raise UserError(
             f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
         )
     # Looked up before they change: the commit also has the draft and index files that git knows already.
-    tracked_paths = [
-        path
-        for path in (reflection.draft, *_list_index_files(home, reflection))
-        if should_commit and git_commit.is_committed(path)
-    ]
+    tracked_paths: list[str] = []
+    if should_commit:
+        changed_paths = [reflection.draft, *_list_index_files(home, reflection)]
+        tracked_paths = [path for path in changed_paths if git_commit.is_committed(path)]
     path, files = _write_page(connection, home, reflection, page, now, is_read)
     approved, problems, extra_files = _approve_memories(connection, home, reflection, page, now)
     reflections.set_files(connection, reflection.id, (*files, *extra_files))
     result = RatificationResult(path, tuple(approved), None, tuple(problems))
+    if not should_commit:
+        return result
     top = projects.find_git_root(os.path.dirname(path))
-    page_files = [
-        path,
-        *(
-            written.path
-            for written in extra_files
-            if written.before is None and projects.find_git_root(os.path.dirname(written.path)) == top
-        ),
-    ]
-    return _commit_page(result, [*page_files, *tracked_paths], page) if should_commit else result
-
-
-def _ratify_again(connection: Connection, reflection: Reflection) -> RatificationResult:
-    record_fingerprint(connection, reflection)
-    return RatificationResult(reflection.draft)
+    page_files = [path]
+    for written in extra_files:
+        is_new = written.before is None
+        if is_new and projects.find_git_root(os.path.dirname(written.path)) == top:
+            page_files.append(written.path)
+    return _commit_page(result, [*page_files, *tracked_paths], page)
 
 
 def record_fingerprint(connection: Connection, reflection: Reflection) -> None:
@@ -130,7 +124,11 @@ def record_fingerprint(connection: Connection, reflection: Reflection) -> None:
 def _write_page(
     connection: Connection, home: str, reflection: Reflection, page: HandoffPage, now: float, is_read: bool
 ) -> tuple[str, tuple[WrittenFile, ...]]:
-    """Write the page and remove the draft; return the page's path and all files written so far."""
+    """Write the page and remove the draft; return the page's path and all files written so far.
+
+    If the decision cannot be recorded, the page is taken back and the draft stays. Only if a person read the draft
+    (`is_read`) do its findings count as kept or dropped.
+    """
     path = choose_page_path(connection, home, reflection)
     text = build_page_text(reflection.draft, now)
     earlier = _find_replaced_handoff(connection, reflection, path, text)
@@ -143,16 +141,26 @@ def _write_page(
             reflections.set_files(connection, reflection.id, files, draft=path)
             if earlier:
                 reflections.set_status(connection, earlier.id, MOOT, now, expected_status=RATIFIED)
-            for finding in reflection.findings if is_read else ():
-                decision = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS_HEADING, "") else "dropped"
-                reflections.record_item_decision(connection, reflection, finding.item, decision, now)
+            if is_read:
+                _record_findings(connection, reflection, page, now)
     except BaseException:
         # The decision was not recorded, so put back the page that was there before.
-        paths.write_document(home, path, previous_text) if previous_text is not None else os.unlink(path)
+        if previous_text is not None:
+            paths.write_document(home, path, previous_text)
+        else:
+            os.unlink(path)
         raise
     if path != reflection.draft:
         _remove_file(reflection.draft)
     return path, files
+
+
+def _record_findings(connection: Connection, reflection: Reflection, page: HandoffPage, now: float) -> None:
+    """Record each finding of the draft as kept, or as dropped if the person deleted it from the page."""
+    findings_text = page.sections.get(FINDINGS_HEADING, "")
+    for finding in reflection.findings:
+        decision = "kept" if f"**{finding.item}**" in findings_text else "dropped"
+        reflections.record_item_decision(connection, reflection, finding.item, decision, now)
 
 
 def choose_page_path(connection: Connection, home: str, reflection: Reflection) -> str:
@@ -203,7 +211,9 @@ def build_page_text(draft: str, now: float) -> str:
     fields, body = (front[1], text[front.end() :]) if front else ("", f"\n{text}")
     fields = _TRANSCRIPT_LINE.sub("", fields)
     state = f"status: {RATIFIED}\nratified: {clock.format_iso(now)[:10]}\n"
-    fields = _STATUS_LINE.sub(state, fields, count=1) if _STATUS_LINE.search(fields) else state + fields
+    fields, replaced_count = _STATUS_LINE.subn(state, fields, count=1)
+    if not replaced_count:
+        fields = state + fields
     return f"---\n{fields}---\n{body}"
 
 
@@ -233,9 +243,10 @@ def plan_memories(
             now,
         )
         planned.append(replace(proposal, text=text) if proposal else new)
-    return planned, [
+    removed = [
         memory for memory in candidates if memory.session == reflection.session and memory.source == REFLECTION_SOURCE
     ]
+    return planned, removed
 
 
 def _approve_memories(
@@ -252,7 +263,6 @@ def _approve_memories(
         try:
             if memory.id:
                 update_memory_text(connection, memory.id, memory.text)
-            if memory.id:
                 candidate = memory
             else:
                 candidate = memories.propose(
@@ -282,12 +292,16 @@ def _approve_memories(
 
 
 def parse_memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield type, text and transcript lines of each memory listed in the draft."""
+    """Yield type, text and transcript lines of each memory listed in the draft.
+
+    Lines of another form are skipped, and so are the quoted words of the person behind a memory.
+    """
     for line in section.splitlines():
         source_lines = SOURCE_LINES_PATTERN.search(line)
         statement = SAID_PATTERN.sub("", SOURCE_LINES_PATTERN.sub("", line).strip())
         if match := _MEMORY_LINE.fullmatch(statement):
-            yield match[1], match[2].replace("\\<", "<"), source_lines[1].split(", ") if source_lines else []
+            text = match[2].replace("\\<", "<")  # as the draft escapes it
+            yield match[1], text, source_lines[1].split(", ") if source_lines else []
 
 
 def _list_index_files(home: str, reflection: Reflection) -> list[str]:
@@ -299,10 +313,10 @@ def _list_index_files(home: str, reflection: Reflection) -> list[str]:
 
 
 def _commit_page(result: RatificationResult, files: Sequence[str], page: HandoffPage) -> RatificationResult:
-    message = (
-        f"Handoff: {to_printable_line(page.topic or page.reflection.session, 60)}\n\nSession "
-        f"{page.reflection.session}\n"
-    )
+    """Commit the files and return the result with the commit; what git refuses becomes a problem in it."""
+    session = page.reflection.session
+    title = to_printable_line(page.topic or session, 60)
+    message = f"Handoff: {title}\n\nSession {session}\n"
     try:
         commit = git_commit.commit_files(files, message)
     except UserError as error:
@@ -349,13 +363,16 @@ def find_overdue_drafts(connection: Connection, values: Mapping[str, Any], now: 
     that the record contradicts.
     """
     days = float(values.get("ratifyAfterDays", 0))
-    drafts = reflections.list_reflections(connection, DRAFT) if days else []
-    return [
-        draft
-        for draft in drafts
-        if draft.at <= now - days * DAY_SECONDS and draft.decided_at is None
-        if (page := read_page(draft)) and not handoffs.get_contradictions(page)
-    ]
+    if not days:
+        return []
+    overdue: list[Reflection] = []
+    for draft in reflections.list_reflections(connection, DRAFT):
+        if draft.at > now - days * DAY_SECONDS or draft.decided_at is not None:
+            continue
+        page = read_page(draft)
+        if page and not handoffs.get_contradictions(page):
+            overdue.append(draft)
+    return overdue
 
 
 def retire_undone_memories(connection: Connection, home: str, reflection: Reflection, now: float) -> int:
@@ -365,11 +382,8 @@ def retire_undone_memories(connection: Connection, home: str, reflection: Reflec
     handoff, not its statements.
     """
     written_paths = {file.path for file in reflection.files}
-    decision_key = (
-        reflection.session,
-        REFLECTION_SOURCE,
-        reflection.decided_at,
-    )  # identifies memories whose file existed before
+    # Memories whose file existed before are known by this; all others by the file that the handoff wrote.
+    decision_key = (reflection.session, REFLECTION_SOURCE, reflection.decided_at)
     approved = [
         memory
         for memory in list_memories(connection, "active")
@@ -399,6 +413,7 @@ def _remove_file(path: str) -> None:
 
 
 def _record_decision(connection: Connection, reflection: Reflection, status: str, now: float) -> None:
+    """Set the status of a handoff; UserError if it was decided in the meantime."""
     if not reflections.set_status(connection, reflection.id, status, now):
         raise UserError(
             f"somebody decided about handoff H{reflection.id} meanwhile", f"hardwon handoff show H{reflection.id}"

@@ -99,6 +99,11 @@ def reflect(
 def _write_reflection(
     connection: Connection, home: str, story: Story, options: ReflectionOptions, *, now: float, epoch: int
 ) -> ReflectionResult:
+    """Draft the handoff, write it with its log, and record it with all files that this changed.
+
+    Statements of the queue and stated memories are proposed with it. If the model fails, the draft is made by plain
+    code, and the result says why.
+    """
     context = reflections.read_context(connection, story.project, now, agent=story.agent, session=story.session)
     past = replace(context, documented_code=read_documented_code(story.project))
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
@@ -211,7 +216,9 @@ def _suggest_memories(
 
 
 def _list_queue_files(queued: Sequence[memory_queue.QueuedStatement]) -> list[WrittenFile]:
-    return [WrittenFile(path, raw) for path, raw in {statement.path: statement.raw for statement in queued}.items()]
+    """Return the files of the queue with their content, each once, so that undo can restore them."""
+    content_by_path = {statement.path: statement.raw for statement in queued}
+    return [WrittenFile(path, content) for path, content in content_by_path.items()]
 
 
 def _write_draft(connection: Connection, home: str, story: Story, text: str) -> WrittenFile:
@@ -254,7 +261,8 @@ def _find_free_path(
     A file with exactly this content is ours too: an earlier run was interrupted before it was recorded.
     """
     for number in count(1):
-        path = os.path.join(folder, f"{name}{f'-{number}' if number > 1 else ''}{DRAFT_SUFFIX}")
+        numbering = f"-{number}" if number > 1 else ""
+        path = os.path.join(folder, f"{name}{numbering}{DRAFT_SUFFIX}")
         if not os.path.lexists(path):
             return path, None
         existing = _read_content(path) if not os.path.islink(path) else None
@@ -266,6 +274,7 @@ def _find_free_path(
 
 
 def _read_content(path: str) -> bytes | None:
+    """Return the beginning of a plain file; None if it cannot be read."""
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             return file.read(_MAX_DRAFT_BYTES)
@@ -309,16 +318,17 @@ def _reactivate_replaced(connection: Connection, undone: Reflection, now: float)
     restored = {file.path: file.before for file in undone.files if file.before is not None}
     for reflection in reflections.list_reflections(connection, reflections.MOOT, session=undone.session):
         fingerprints = {file.after for file in reflection.files if file.path == reflection.draft}
-        if (
-            reflection.draft in restored
-            and fingerprint_bytes(restored[reflection.draft].encode("utf-8", "replace")) in fingerprints
-        ):
+        if reflection.draft not in restored:
+            continue
+        content = restored[reflection.draft].encode("utf-8", "replace")
+        if fingerprint_bytes(content) in fingerprints:
             status = reflections.DRAFT if reflection.draft.endswith(DRAFT_SUFFIX) else reflections.RATIFIED
             reflections.set_status(connection, reflection.id, status, now, expected_status=reflections.MOOT)
             return
 
 
 def _restore_file(home: str, file: WrittenFile) -> None:
+    """Write a file's previous content, or remove the file if it had none."""
     if _is_restored(file, _read_content(file.path)):
         return
     if file.before is not None:

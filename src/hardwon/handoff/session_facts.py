@@ -89,9 +89,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
             topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
         # "ok, do it" after the answer to a question starts work that the question did not ask for.
-        starts_work = (
-            is_changed and bool(topics) and bool(QUESTIONS.match(topics[-1].request)) and not topics[-1].has_changes
-        )
+        follows_answer = bool(topics) and bool(QUESTIONS.match(topics[-1].request)) and not topics[-1].has_changes
+        starts_work = is_changed and follows_answer
         if starts_work and not is_command and names_nothing:
             topics.append(Topic("", exchange.prompt, number, number, weight + 1, is_changed))
         elif topics and not is_command and names_nothing:
@@ -108,6 +107,7 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
 
 
 def _weigh_action(action: ToolAction) -> int:
+    """Return how much a call counts as work on its topic: a commit or push most, then an edit."""
     if action.kind == "saved":
         return 10
     return 3 if action.kind == "changed" else 1
@@ -120,8 +120,10 @@ def has_changes(actions: Iterable[ToolAction]) -> bool:
 
 def is_unfinished(facts: SessionFacts) -> bool:
     """Return whether the session ends with a request or a call instead of an answer."""
-    last_steps = facts.exchanges[-1].steps[-1:] if facts.exchanges else ()
-    return bool(facts.exchanges) and (not last_steps or last_steps[0].kind in ("call", "result"))
+    if not facts.exchanges:
+        return False
+    last_steps = facts.exchanges[-1].steps
+    return not last_steps or last_steps[-1].kind in ("call", "result")
 
 
 def list_changed_paths(facts: SessionFacts, edits: Iterable[ToolAction]) -> list[str]:
@@ -131,6 +133,7 @@ def list_changed_paths(facts: SessionFacts, edits: Iterable[ToolAction]) -> list
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
+    """Return the paths that lie inside the project: relative ones without a colon, as of a drive."""
     return [path for path in paths if not path.startswith(("/", "~", "..")) and ":" not in path]
 
 
@@ -154,13 +157,17 @@ def cite_action(facts: SessionFacts, action: ToolAction, words: str = "") -> tup
 
 def find_starting_call(story: Story, call: Step) -> Step:
     """Return the call that started a command; a later poll of its output does not repeat the command."""
+    if call.tool != _POLL_TOOL or not call.command:
+        return call
     start = call.command[:_MAX_REMEMBERED_CHARS]  # the transcript reader keeps only this much of a long command
-    matching_steps = (step for step in story.steps if step.command.startswith(start) and step.tool != _POLL_TOOL)
-    return next(matching_steps, call) if call.tool == _POLL_TOOL and call.command else call
+    for step in story.steps:
+        if step.command.startswith(start) and step.tool != _POLL_TOOL:
+            return step
+    return call
 
 
 def quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) -> Statement | None:
-    """Quote a line of the agent with its place in the transcript."""
+    """Quote a line of the agent with its place in the transcript; None if no message of the exchanges has it."""
     start = to_plain_line(line).rstrip(" ….")[:40].replace("’", "'")
     for exchange in reversed(exchanges):
         for step in reversed(exchange.steps):

@@ -23,7 +23,8 @@ from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step
 from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.text.excerpts import shorten_line
 
-_MAX_COMMITS, _MAX_CAUSES, _MAX_DECISIONS = 5, 3, 5
+_MAX_COMMITS, _MAX_PULL_REQUESTS, _MAX_CAUSES, _MAX_DECISIONS = 5, 2, 3, 5
+_MAX_PROMPT_DECISIONS = 2  # of one prompt
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
@@ -31,37 +32,38 @@ _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 
 def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     """List commits and pull requests that `told_text` does not mention yet, and the check that holds at the end."""
-    commits = phrasing.list_commits(facts.actions)
-    commit_statements = [
-        Statement(
-            f"Committed {commit.short_hash}: {quote_text(commit.subject, 100)}",
-            cite_action(facts, action, commit.short_hash),
-        )
-        for action, commit in [entry for entry in commits if entry[1].short_hash not in told_text][-_MAX_COMMITS:]
-    ]
-    pull_requests = {
-        pull_request: action
-        for action in facts.actions
-        if action.kind == "saved" and (pull_request := tool_actions.find_pull_request(action.text))
-        if pull_request not in told_text
-    }
-    statements = commit_statements + [
-        Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request))
-        for pull_request, action in list(pull_requests.items())[-2:]
-    ]
+    untold_commits = [entry for entry in phrasing.list_commits(facts.actions) if entry[1].short_hash not in told_text]
+    statements = list[Statement]()
+    for action, commit in untold_commits[-_MAX_COMMITS:]:
+        text = f"Committed {commit.short_hash}: {quote_text(commit.subject, 100)}"
+        statements.append(Statement(text, cite_action(facts, action, commit.short_hash)))
+    pull_requests = dict[str, ToolAction]()
+    for action in facts.actions:
+        pull_request = tool_actions.find_pull_request(action.text) if action.kind == "saved" else ""
+        if pull_request and pull_request not in told_text:
+            pull_requests[pull_request] = action
+    for pull_request, action in list(pull_requests.items())[-_MAX_PULL_REQUESTS:]:
+        statements.append(Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request)))
+    passed_check = _find_final_check(facts)
+    if passed_check:
+        statements.append(_describe_passed_check(facts, passed_check))
+    return statements
+
+
+def _find_final_check(facts: SessionFacts) -> ToolAction | None:
+    """Return the last check that passed after the last edit; None if there is none, or no work that it could check.
+
+    Runs of a single test and little tallies are left out.
+    """
     last_edit = max((index for index, action in enumerate(facts.actions) if action.kind == "changed"), default=-1)
-    final_checks = [action for action in facts.actions[last_edit + 1 :] if action.kind == "check" and action.tally]
-    passed_checks = [
-        action
-        for action in final_checks
-        if action.tally
-        and not action.failed
-        and not SINGLE_TESTS.search(action.label)
-        and not LITTLE_TALLIES.match(action.tally.text)
-    ]
-    if last_edit < 0 and not commits:
-        passed_checks = []  # of somebody else's work
-    return statements + [_describe_passed_check(facts, action) for action in passed_checks[-1:]]
+    if last_edit < 0 and not phrasing.list_commits(facts.actions):
+        return None  # it checked somebody else's work
+    for action in reversed(facts.actions[last_edit + 1 :]):
+        if action.kind != "check" or not action.tally or action.failed:
+            continue
+        if not SINGLE_TESTS.search(action.label) and not LITTLE_TALLIES.match(action.tally.text):
+            return action
+    return None
 
 
 def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement:
@@ -74,16 +76,24 @@ def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tool_actions.Comm
     commits = phrasing.list_commits(facts.actions)
     if not commits:
         return None
+    last_action, _ = commits[-1]
     keys = [action.call.key for action in facts.actions]
-    later_calls = [facts.calls[key][0] for key in keys[keys.index(commits[-1][0].call.key) + 1 :]]
-    return None if any(MOVES_HEAD.search(call.command) for call in later_calls) else commits[-1]
+    later_keys = keys[keys.index(last_action.call.key) + 1 :]
+    for key in later_keys:
+        call, _ = facts.calls[key]
+        if MOVES_HEAD.search(call.command):
+            return None
+    return commits[-1]
 
 
 def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
     """Return whether the call that made a commit, or a later one, pushed it."""
-    later_actions = facts.actions[[action.call.key for action in facts.actions].index(commit.call.key) :]
-    calls = [facts.calls[action.call.key][0] for action in later_actions if not action.failed]
-    return any(PUSHES.search(call.command) for call in calls)
+    keys = [action.call.key for action in facts.actions]
+    for action in facts.actions[keys.index(commit.call.key) :]:
+        call, _ = facts.calls[action.call.key]
+        if not action.failed and PUSHES.search(call.command):
+            return True
+    return False
 
 
 def list_causes(facts: SessionFacts) -> list[Statement]:
@@ -119,16 +129,20 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
     decisions = list[Statement]()
     for exchange in facts.exchanges:
         if exchange.prompt:
-            decisions += [
-                Statement(f"You: {quote_text(line, MAX_LINE_CHARS)}", cite_step(facts, exchange.prompt, line))
-                for line in transcript_story.get_spoken_sentences(exchange.prompt)
-                if DECISIONS.search(line[:_SENTENCE_START_CHARS])
-                and not line.endswith("?")
-                and len(line) <= 2 * MAX_LINE_CHARS
-            ][:2]
+            decisions += _find_prompt_decisions(facts, exchange.prompt)
         for step in exchange.steps:
             decisions += _find_person_decisions(facts, step)
     return drop_near_duplicates(decisions)[-_MAX_DECISIONS:]
+
+
+def _find_prompt_decisions(facts: SessionFacts, prompt: Step) -> list[Statement]:
+    """Return the first sentences of a prompt that decide something; questions and long sentences do not count."""
+    decisions = list[Statement]()
+    for line in transcript_story.get_spoken_sentences(prompt):
+        is_decision = DECISIONS.search(line[:_SENTENCE_START_CHARS]) and not line.endswith("?")
+        if is_decision and len(line) <= 2 * MAX_LINE_CHARS:
+            decisions.append(Statement(f"You: {quote_text(line, MAX_LINE_CHARS)}", cite_step(facts, prompt, line)))
+    return decisions[:_MAX_PROMPT_DECISIONS]
 
 
 def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:

@@ -35,21 +35,25 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     """
     if not has_work(facts.turns):
         return []
-    described = [
-        (topic, statement)
-        for topic in facts.topics
-        if is_worth_telling(topic) and not _is_superseded(facts, topic) and (statement := _describe_topic(facts, topic))
-    ]
+    described: list[tuple[Topic, Statement]] = []
+    for topic in facts.topics:
+        if is_worth_telling(topic) and not _is_superseded(facts, topic):
+            statement = _describe_topic(facts, topic)
+            if statement:
+                described.append((topic, statement))
+    # Leave out topics of little work, unless there are no others.
     described = [entry for entry in described if entry[0].weight > 1] or described
-    last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
-    if last_change is not None:
+    changing = [number for number, (topic, _) in enumerate(described) if topic.has_changes]
+    if changing:
+        last_change = changing[-1]
         described = described[: last_change + 1]
         # The work that follows overtakes the answers to questions on the way to it.
         described = [entry for entry in described if entry[0].has_changes or not wants_answer(entry[0].request)]
     if not described:
         return _tell_changed_files(facts)
     heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
-    return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
+    selected = [*heaviest, described[-1]]
+    return [entry[1] for entry in described if entry in selected]
 
 
 def is_worth_telling(topic: Topic) -> bool:
@@ -84,13 +88,19 @@ def _is_pure_review(topic: Topic) -> bool:
 
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
+    """Describe a topic by its request and outcome; None without an outcome.
+
+    A request that names nothing is left out. Then an outcome that is a commit is not told here either, since it stands
+    among the session's results.
+    """
     outcome = describe_outcome(facts, topic)
+    if not outcome.text:
+        return None
     # "please fix these" says nothing without the prompt's context.
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
     request = topic.request if names_something else ""
-    # Without a request in front of it, a commit stands better among the results.
-    is_bare_commit = not request and not outcome.text.startswith("“")
-    if not outcome.text or is_bare_commit:
+    is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
+    if is_commit and not request:
         return None
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
     parts = [part for part in (quote_text(request, 160), outcome.text) if part]
@@ -145,15 +155,17 @@ def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> S
     """Quote the sentence of the exchange's last message that tells the outcome; None if none says enough."""
     exchange = facts.exchanges[number]
     actions = facts.actions_by_turn[number]
-    message = get_closing_message(exchange)
+    prompt_text = exchange.prompt.text if exchange.prompt else ""
     sentence = find_closing_sentence(
-        message,
+        get_closing_message(exchange),
         request,
-        exchange.prompt.text[: transcript_story.MAX_TYPED_CHARS] if exchange.prompt else "",
+        prompt_text[: transcript_story.MAX_TYPED_CHARS],
         has_work=any(action.kind in WORKING_KINDS and not action.failed for action in actions),
         has_changes=has_changes(actions),
     )
-    return quote_agent(facts, shorten_line(sentence, MAX_LINE_CHARS), (exchange,)) if sentence else None
+    if not sentence:
+        return None
+    return quote_agent(facts, shorten_line(sentence, MAX_LINE_CHARS), (exchange,))
 
 
 def _tell_changed_files(facts: SessionFacts) -> list[Statement]:

@@ -93,8 +93,9 @@ def read_story(path: str, agent: str = "") -> Story:
         raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
     counter = create_counter()
     all_steps = [] if has_private_parent(path) else list(_read_steps(agent, path, counter))
-    for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
-        _count_tokens(agent, subagent, counter)
+    if all_steps:
+        for subagent in transcript_files.list_subagent_transcripts(path):
+            _count_tokens(agent, subagent, counter)
     prompts = [step.text for step in all_steps if step.kind == "person"]
     # Codex writes the work of a sub-agent to a transcript of its own, named after the sub-agent. It is read as the
     # main agent's there, but under the sub-agent's id: a draft of it must not replace the draft of its parent session.
@@ -127,7 +128,10 @@ def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:
         for lines, _ in portions:
             for number, line in lines:
                 for step in reader.read_line(number, line):
-                    yield step._replace(content=_read_plan(line, step)) if step.tool in _PLANNING_TOOLS else step
+                    if step.tool in _PLANNING_TOOLS:
+                        yield step._replace(content=_read_plan(line, step))
+                    else:
+                        yield step
                 if b'"planContent":"' in line:
                     yield from _read_carried_plan(number, line)
     if usage := get_total_usage(reader.usage):
@@ -154,13 +158,17 @@ def _read_plan(line: bytes, step: Step) -> str:
     """Return the plan or task list in a call, tasks as Markdown check boxes.
 
     Readers keep only fields that all tools share, so this parses the line again; every agent uses the same field names.
+    If the line has several calls, only the objects with this call's id and what is inside them count.
     """
     try:
         objects = list(_iter_objects(orjson.loads(line), _MAX_JSON_DEPTH * 4))
     except orjson.JSONDecodeError:
         return step.content
     own_objects = [entry for entry in objects if step.call and step.call in (entry.get("id"), entry.get("call_id"))]
-    for entry in (nested for own in own_objects or objects for nested in _iter_objects(own, _MAX_JSON_DEPTH * 4)):
+    entries: list[dict[str, Any]] = []
+    for own_object in own_objects or objects:
+        entries += _iter_objects(own_object, _MAX_JSON_DEPTH * 4)
+    for entry in entries:
         tasks = entry.get("todos") or entry.get("plan")
         if isinstance(tasks, list):
             rows = [task for task in tasks if isinstance(task, dict)]
@@ -175,8 +183,10 @@ def _read_plan(line: bytes, step: Step) -> str:
 
 
 def _render_task(task: dict[str, Any]) -> str:
+    """Return a task as a Markdown check box; agents call its text by three names."""
     label = task.get("content") or task.get("step") or task.get("description") or ""
-    return f"- [{'x' if task.get('status') in _CLOSED_STATUSES else ' '}] {label}"
+    mark = "x" if task.get("status") in _CLOSED_STATUSES else " "
+    return f"- [{mark}] {label}"
 
 
 def _iter_objects(value: Any, depth: int) -> Iterator[dict[str, Any]]:
@@ -347,6 +357,7 @@ def _get_call_key(step: Step) -> str:
 
 
 def _build_call(step: Step, result: Step | None) -> Call:
+    """Build a turn's call as stored events have it, with the fields of the tool that have a text."""
     tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
     if step.tool in ("Grep", "Glob"):
         tool_input["pattern"] = tool_input.pop("content")
@@ -372,8 +383,9 @@ def _classify_outcome(call: Step, result: Step | None) -> str:
         return "refused"
     if result.denied:
         return "denied"
-    failed = result.failed or failures.is_unreported_failure(call.tool, call.command, result.text)
-    return "failed" if failed else "fine"
+    if result.failed or failures.is_unreported_failure(call.tool, call.command, result.text):
+        return "failed"
+    return "fine"
 
 
 def quote_step(story: Story, step: Step, words: str = "") -> Evidence:
@@ -403,15 +415,23 @@ def _split_stretches(text: str) -> list[str]:
 
 
 def _cut_quote(part: str) -> str:
-    return part if len(part) <= MAX_QUOTE_CHARS else part[:MAX_QUOTE_CHARS].rpartition(" ")[0] or part[:MAX_QUOTE_CHARS]
+    """Cut a quote at a word boundary, or inside a word that is longer than a quote may be."""
+    if len(part) <= MAX_QUOTE_CHARS:
+        return part
+    start = part[:MAX_QUOTE_CHARS]
+    return start.rpartition(" ")[0] or start
 
 
 def _has_quote(line: bytes, quote: str, depth: int) -> bool:
+    """Return whether a string of a line has the quote, also inside JSON that stands in a string, to this depth."""
     for match in _JSON_STRING.finditer(line):
         try:
             text = orjson.loads(match[0])
         except orjson.JSONDecodeError:
             continue
-        if quote in collapse_spaces(text) or (depth and '"' in text and _has_quote(text.encode(), quote, depth - 1)):
+        if quote in collapse_spaces(text):
+            return True
+        may_be_json = depth > 0 and '"' in text
+        if may_be_json and _has_quote(text.encode(), quote, depth - 1):
             return True
     return False

@@ -117,6 +117,7 @@ def _read_items(rows: Any, name: str, keys: Sequence[str] = (), form: str = "") 
 
 
 def _read_memories(rows: Any) -> tuple[tuple[str, str], ...]:
+    """Return type and text of each memory that an agent wrote; UserError names the first that is malformed."""
     if not isinstance(rows, list) or len(rows) > MAX_ITEMS:
         raise UserError(f"memories is not a list of at most {MAX_ITEMS} items", FIX)
     for number, row in enumerate(rows):
@@ -127,6 +128,7 @@ def _read_memories(rows: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _read_string(value: Any, name: str, max_chars: int) -> str:
+    """Return a text, redacted; UserError calls it by `name` if it is no text or too long."""
     if not isinstance(value, str):
         raise UserError(f"{name} is not a text", FIX)
     if len(value) > max_chars:
@@ -238,6 +240,7 @@ def _build_page_text(text: str, front: Mapping[str, str]) -> str:
 
 
 def _find_free_path(folder: str, name: str, end: str) -> str:
+    """Return a path that ends with `end` and whose name neither a page nor a draft has, numbered if need be."""
     stem = paths.to_safe_name(name)
     number = 1
     suffixes = (ratification.PAGE_SUFFIX, ratification.DRAFT_SUFFIX)

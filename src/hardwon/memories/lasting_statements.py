@@ -284,6 +284,7 @@ _IS_REFERENCE = _compile(r"\b{lies}")
 
 
 def _guess_type(statement: str) -> str:
+    """Return the type of memory that a statement makes; "project" if nothing tells it."""
     if _IS_REFERENCE.search(statement):
         return "reference"
     if _IS_WISH.search(statement):

@@ -159,6 +159,7 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _parse_fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the fields at the top of a file, values without quotes; nested lines are skipped."""
     for line in lines:
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon or line[:1].isspace():

@@ -54,6 +54,7 @@ def find_typed_memory(prompt: str) -> TypedMemory | None:
 
 
 def _guess_type(statement: str) -> str:
+    """Return the type of memory that a statement makes; "project" if nothing tells it."""
     if _IS_REFERENCE.search(statement):
         return "reference"
     if _IS_USER.match(statement):

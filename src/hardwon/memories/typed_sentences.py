@@ -54,12 +54,16 @@ def find_typed_sentences(prompt: str) -> Iterator[str]:
         text = pattern.sub("\n", text)
     for paragraph in _list_typed_paragraphs(text):
         for line in _unwrap_lines(paragraph):
-            yield from (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(line) if sentence.strip())
+            for sentence in _SENTENCE_END.split(line):
+                if sentence.strip():
+                    yield " ".join(sentence.split())
 
 
 def _remove_lesson_blocks(text: str) -> str:
     """Remove `#lesson` blocks, which are handled separately."""
-    for tag in reversed(find_lesson_blocks(text) if "#lesson" in text.lower() else []):
+    if "#lesson" not in text.lower():
+        return text
+    for tag in reversed(find_lesson_blocks(text)):  # from the end, so that the positions of the others stay right
         text = f"{text[: tag.start]}\n{text[tag.end :]}"
     return text
 

@@ -83,29 +83,46 @@ def is_cure(
     A word that the error calls unknown is not part of the aim: a call of the same program and subcommand without it
     counts. Reading the help does not count, nor a call whose failure would not show, nor one that skips a check.
     """
-    if is_same_aim and call.tool == SHELL_TOOL and diagnosis.command:  # the same files may be given to any program
-        failing_parts = list_simple_commands(failing_call.command)
-        aim_words = _list_aim_words(word for part in failing_parts for word in part.words)
-        is_same_aim = any(aim_words & _list_aim_words(part.words) for part in list_simple_commands(call.command))
-    has_aim = _avoids_named_word(diagnosis, call, error) or (is_same_aim and not diagnosis.is_pattern)
-    if diagnosis.command and not has_aim and call.tool == SHELL_TOOL:
-        is_unnamed_mistake = error.kind == "interface" and not diagnosis.word
-        has_aim = (
-            is_started_otherwise(diagnosis.command, call.command)
-            or (is_unnamed_mistake and _respells_word(diagnosis.command, call.command))
-            or bool(find_setup(failing_call, diagnosis, call))
-        )
-    has_aim = has_aim or _mends_argument(failing_call, diagnosis, call)
-    if not has_aim and not _takes_suggestion(failing_call, call, error):
+    if is_same_aim and call.tool == SHELL_TOOL and diagnosis.command:
+        # Calls with the same words may have only files in common, which can be given to any program.
+        is_same_aim = _shares_aim_word(failing_call.command, call.command)
+    has_aim = (
+        _avoids_named_word(diagnosis, call, error)
+        or (is_same_aim and not diagnosis.is_pattern)  # a pattern must be in quotes, which is checked above
+        or _runs_failed_command_otherwise(failing_call, diagnosis, error, call)
+        or _mends_argument(failing_call, diagnosis, call)
+        or _takes_suggestion(failing_call, call, error)
+    )
+    if not has_aim or skips_check(failing_call, call):
         return False
-    if (
-        skips_check(failing_call, call)
-        # If the failure showed behind `|| true`, it would show here as well.
-        or (_HIDES_FAILURE.search(call.command) and not _HIDES_FAILURE.search(failing_call.command))
-        or (error.quote and error.quote in result)
-    ):
+    # If the failure showed behind `|| true`, it would show here as well.
+    if _HIDES_FAILURE.search(call.command) and not _HIDES_FAILURE.search(failing_call.command):
+        return False
+    if error.quote and error.quote in result:
         return False
     return shows_success(call, result)
+
+
+def _shares_aim_word(failing: str, working: str) -> bool:
+    """Return whether a part of the working command has a word of the failing one that is no number or path."""
+    failing_words = [word for part in list_simple_commands(failing) for word in part.words]
+    aim_words = _list_aim_words(failing_words)
+    return any(aim_words & _list_aim_words(part.words) for part in list_simple_commands(working))
+
+
+def _runs_failed_command_otherwise(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step) -> bool:
+    """Return whether a call starts the failed command in another way, or prepares it.
+
+    If the error names no word but says that the call is wrong, a single word spelled otherwise counts as well.
+    """
+    if diagnosis.command is None or call.tool != SHELL_TOOL:
+        return False
+    if is_started_otherwise(diagnosis.command, call.command):
+        return True
+    is_unnamed_mistake = error.kind == "interface" and not diagnosis.word
+    if is_unnamed_mistake and _respells_word(diagnosis.command, call.command):
+        return True
+    return bool(find_setup(failing_call, diagnosis, call))
 
 
 def shows_success(call: Step, result: str) -> bool:
@@ -157,12 +174,18 @@ def find_misread_subcommand(diagnosis: Diagnosis, error: Failure, cure: Step) ->
     name = next(iter(words[len(group) :]), "")
     if words[: len(group)] != group or not SUBCOMMAND.fullmatch(name):
         return ""
-    curing_parts = list_started_commands(diagnosis, cure.command)
-    return name if any(diagnosis.word in part.words and name not in part.words for part in curing_parts) else ""
+    for part in list_started_commands(diagnosis, cure.command):
+        if diagnosis.word in part.words and name not in part.words:
+            return name
+    return ""
 
 
 def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> bool:
-    """Return whether a call of the same tool has the parameter that was missing, or another one or name instead."""
+    """Return whether a call of a tool other than the shell mends what the error named.
+
+    A missing parameter must be there and a wrong one must be gone. A wrong name in the first line of the content, such
+    as that of a skill, must have a similar one in its place.
+    """
     if call.tool == SHELL_TOOL or call.tool != failing_call.tool or not diagnosis.word:
         return False
     if diagnosis.is_absent:
@@ -179,11 +202,12 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     failed = diagnosis.command
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
-    aim_words = _list_aim_words(
-        word
-        for word in failed.words[1:]
-        if word.partition("=")[0] != diagnosis.word and not (diagnosis.is_letter and diagnosis.is_named(word))
-    )
+    other_words: list[str] = []
+    for word in failed.words[1:]:
+        is_among_letters = diagnosis.is_letter and diagnosis.is_named(word)
+        if word.partition("=")[0] != diagnosis.word and not is_among_letters:
+            other_words.append(word)
+    aim_words = _list_aim_words(other_words)
     parts = list_simple_commands(call.command)
     if wrapper := find_wrapper(parts, diagnosis.program):
         parts = [*parts, wrapper]
@@ -191,50 +215,106 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     return any(_is_same_without_word(diagnosis, aim_words, part, error) for part in parts)
 
 
-def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: SimpleCommand, error: Failure) -> bool:
-    words = _list_aim_words(command.words)
-    is_same_program = command.program == diagnosis.program
-    if diagnosis.is_missing:  # started by its path or by another program, or replaced by an equivalent program
-        is_started = is_same_program or diagnosis.program in words
-        return diagnosis.program not in command.words[:1] and (is_started or (bool(aim_words) and aim_words <= words))
-    if diagnosis.word == ZSH_COMMAND_SIGN:
-        return is_same_program and not any(word.startswith(diagnosis.word) for word in command.code.split())
-    if diagnosis.is_pattern:  # the same text in quotes
-        return (
-            is_same_program
-            and any(word.startswith(diagnosis.word) for word in command.words)
-            and not any(word.startswith(diagnosis.word) for word in command.code.split())
-        )
+def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], part: SimpleCommand, error: Failure) -> bool:
+    """Return whether a part of a call does what the failed command was for, without the word that the error names.
+
+    `aim_words` are those of the failed command, except the wrong one. What counts depends on what the wrong word is:
+    a missing program, a word that the shell took for itself, the value of an option, a name inside a query, or else a
+    subcommand or option. Earlier cases exclude later ones.
+    """
+    words = _list_aim_words(part.words)
+    is_same_program = part.program == diagnosis.program
+    if diagnosis.is_missing:
+        return _runs_in_place_of_program(diagnosis.program, aim_words, part)
+    if diagnosis.word == ZSH_COMMAND_SIGN or diagnosis.is_pattern:
+        return is_same_program and _is_protected_from_shell(diagnosis.word, part)
     # Run directly, without the wrapper that does not know it.
-    if command.program == diagnosis.word and aim_words and aim_words <= words:
+    if part.program == diagnosis.word and aim_words and aim_words <= words:
         return True
     if diagnosis.option:
-        is_kept = all(name in words for name in diagnosis.subcommand.split())
-        # Another value, or the same call without the option; not any call, such as one that lists the right values.
-        is_kept = is_kept and (diagnosis.option in words or aim_words - {diagnosis.option} <= words)
-        return is_same_program and is_kept and not diagnosis.has_wrong_value(command.words)
+        return is_same_program and _has_other_value(diagnosis, aim_words, part)
     if diagnosis.word in words or (diagnosis.is_letter and any(map(diagnosis.is_named, words))):
         return False
     failed = diagnosis.command
-    if failed and not any(map(diagnosis.is_named, failed.code.split())):  # a name inside a query
-        overlap = compute_overlap(tokenize(failed.full_text), tokenize(command.full_text))
-        return is_same_program and diagnosis.word not in command.full_text and overlap >= _MIN_QUERY_OVERLAP
+    if failed and not any(map(diagnosis.is_named, failed.code.split())):
+        return is_same_program and _is_same_query_without_name(failed.full_text, diagnosis.word, part.full_text)
     if len(aim_words) > 1 and aim_words <= words:
         return True
-    # The right name may be one level up: `kite migration up` for `kite db migrate up`.
+    if not is_same_program:
+        return False
+    return _has_name_elsewhere(diagnosis, aim_words, words) or _keeps_subcommand(diagnosis, part, error)
+
+
+def _runs_in_place_of_program(program: str, aim_words: set[str], part: SimpleCommand) -> bool:
+    """Return whether a part starts a missing program in another way, or an equivalent one with the same arguments.
+
+    Another way is by its path or through another program: `.venv/bin/kite`, `npx kite`.
+    """
+    if part.words[:1] == (program,):
+        return False
+    words = _list_aim_words(part.words)
+    is_started = part.program == program or program in words
+    return is_started or (bool(aim_words) and aim_words <= words)
+
+
+def _is_protected_from_shell(word: str, part: SimpleCommand) -> bool:
+    """Return whether no unquoted word begins with the one that the shell took for itself.
+
+    A file pattern must still be there, in quotes. What begins with zsh's `=` may also be gone, as in `echo ---`.
+    """
+    if any(unquoted.startswith(word) for unquoted in part.code.split()):  # `code` is without what is in quotes
+        return False
+    return word == ZSH_COMMAND_SIGN or any(argument.startswith(word) for argument in part.words)
+
+
+def _has_other_value(diagnosis: Diagnosis, aim_words: set[str], part: SimpleCommand) -> bool:
+    """Return whether a part gives the option another value, or makes the same call without the option.
+
+    Any other call of the program does not count, such as one that lists the right values.
+    """
+    words = _list_aim_words(part.words)
+    if not all(name in words for name in diagnosis.subcommand.split()):
+        return False
+    is_same_otherwise = aim_words - {diagnosis.option} <= words
+    return (diagnosis.option in words or is_same_otherwise) and not diagnosis.has_wrong_value(part.words)
+
+
+def _is_same_query_without_name(failed_text: str, wrong_name: str, text: str) -> bool:
+    """Return whether a text has enough words of a failed one, and not the wrong name that stood inside it."""
+    overlap = compute_overlap(tokenize(failed_text), tokenize(text))
+    return wrong_name not in text and overlap >= _MIN_QUERY_OVERLAP
+
+
+def _has_name_elsewhere(diagnosis: Diagnosis, aim_words: set[str], words: set[str]) -> bool:
+    """Return whether a call has a name like the wrong one, in place of the whole subcommand.
+
+    The right name may be one level up, as in `kite migration up` for `kite db migrate up`. If the wrong word is a
+    subcommand, this holds only for what a runner was told to run: `kite test` for `kite run tests`.
+    """
     subcommands = set(diagnosis.subcommand.split())
-    new_words = words - aim_words - {command.program}
-    # A script may be a subcommand as well: `kite test` for `kite run tests`.
-    is_elsewhere = diagnosis.word not in subcommands or diagnosis.is_run_by_name
-    is_same_otherwise = is_same_program and is_elsewhere and aim_words - subcommands <= words
-    if is_same_otherwise and any(_is_respelled(diagnosis.word, word) for word in new_words):
-        return True
+    is_wrong_subcommand = diagnosis.word in subcommands and not diagnosis.is_run_by_name
+    if is_wrong_subcommand or not aim_words - subcommands <= words:
+        return False
+    new_words = words - aim_words - {diagnosis.program}
+    return any(_is_respelled(diagnosis.word, word) for word in new_words)
+
+
+def _keeps_subcommand(diagnosis: Diagnosis, part: SimpleCommand, error: Failure) -> bool:
+    """Return whether a part has each name of the failed subcommand, or another one for it near its beginning.
+
+    Another name is one that is close to it or that the error suggests. The wrong word always needs another name, which
+    may have any form; the other names may only change to a plain word, not to an option or a path.
+    """
+    words = _list_aim_words(part.words)
     for name in diagnosis.subcommand.split():
-        is_kept = name in words and name != diagnosis.word
-        right_names = [right for right in command.words[1:3] if right.isidentifier() or name == diagnosis.word]
-        if not is_kept and not any(_is_respelled(name, right, error.text) for right in right_names):
+        is_wrong = name == diagnosis.word
+        if name in words and not is_wrong:
+            continue
+        first_arguments = part.words[1:3]
+        right_names = [argument for argument in first_arguments if is_wrong or argument.isidentifier()]
+        if not any(_is_respelled(name, right_name, error.text) for right_name in right_names):
             return False
-    return is_same_program
+    return True
 
 
 def _is_respelled(wrong: str, right: str, error_text: str = "") -> bool:
@@ -284,13 +364,19 @@ def skips_check(failing_call: Step, call: Step) -> bool:
     parts = list_simple_commands(call.command)
     if any("sudo" in part.prefix_words for part in parts) and "sudo" not in failing_call.command:
         return True
-    return any(
-        "rm" in (part.program, *part.words[1:2]) and any("test" in word for word in part.words) for part in parts
-    )
+    for part in parts:
+        is_removal = part.program == "rm" or part.words[1:2] == ("rm",)  # `git rm`
+        if is_removal and any("test" in word for word in part.words):
+            return True
+    return False
 
 
 def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
-    """Return whether two calls have the same aim, ignoring words that the first one's error calls unknown."""
+    """Return whether two calls have the same aim, ignoring words that the first one's error calls unknown.
+
+    Calls of two tools have it only if both write the same file. A command that only reads has not the aim of one that
+    does more.
+    """
     if a.tool != b.tool:
         return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
     if a.tool == SHELL_TOOL:
@@ -298,8 +384,12 @@ def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
             return False
         aim = _tokenize_aim(a.command)
         other_aim = _tokenize_aim(b.command)
-        known_words = aim - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
-        return compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP or (len(known_words) > 1 and known_words <= other_aim)
+        if compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP:
+            return True
+        if error is None or error.kind != "interface":
+            return False
+        known_words = aim - tokenize(error.quote)
+        return len(known_words) > 1 and known_words <= other_aim
     if a.path != b.path or not (a.path or a.content or a.command):
         return False  # only the tool of the call is known
     if a.command or b.command:
@@ -312,10 +402,14 @@ def is_same_call(a: Step, b: Step) -> bool:
 
 
 def is_file_change(call: Step) -> bool:
+    """Return whether a call edits files, by a tool or by a shell command such as `sed -i` or `> out.txt`."""
     command = call.command[:MAX_INSPECTED_CHARS]
     if call.tool in EDIT_TOOLS or _WRITING_SCRIPT.search(command):
         return True
-    return bool(_WRITING_COMMAND.search(command) and _WRITING_COMMAND.search(get_command_code(call.command)))
+    if not _WRITING_COMMAND.search(command):  # spare the parsing
+        return False
+    # It must be code, and not in quotes or a heredoc.
+    return _WRITING_COMMAND.search(get_command_code(call.command)) is not None
 
 
 def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
@@ -324,10 +418,17 @@ def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 def diff_arguments(failing: str, working: str) -> tuple[list[str], list[str]]:
-    """Return the arguments that only the failing or only the working command has, in order."""
-    if (commands := (_join_commands(failing), _join_commands(working)))[0] == commands[1]:
-        commands = failing[:MAX_INSPECTED_CHARS], working[:MAX_INSPECTED_CHARS]
-    failing_arguments, working_arguments = map(_ARGUMENT.findall, commands)
+    """Return the arguments that only the failing or only the working command has, in order.
+
+    Setup commands and redirections are left out, unless the commands are equal without them.
+    """
+    failing_text = _join_commands(failing)
+    working_text = _join_commands(working)
+    if failing_text == working_text:
+        failing_text = failing[:MAX_INSPECTED_CHARS]
+        working_text = working[:MAX_INSPECTED_CHARS]
+    failing_arguments = _ARGUMENT.findall(failing_text)
+    working_arguments = _ARGUMENT.findall(working_text)
     return _list_missing(failing_arguments, working_arguments), _list_missing(working_arguments, failing_arguments)
 
 
@@ -335,8 +436,10 @@ def find_reason(text: str) -> str:
     """Return the sentence that gives a reason; empty if there is none."""
     if not _REASON_WORDS.search(text):  # most texts give none, and splitting sentences is slower than this search
         return ""
-    reasons = (sentence[0].strip() for sentence in _SENTENCE.finditer(text) if _REASON_WORDS.search(sentence[0]))
-    return next(reasons, "")[:MAX_QUOTE_LENGTH].rstrip()
+    for sentence in _SENTENCE.finditer(text):
+        if _REASON_WORDS.search(sentence[0]):
+            return sentence[0].strip()[:MAX_QUOTE_LENGTH].rstrip()
+    return ""
 
 
 def is_correction(text: str) -> bool:
@@ -345,16 +448,21 @@ def is_correction(text: str) -> bool:
 
 
 def _list_missing(arguments: list[str], other_arguments: list[str]) -> list[str]:
+    """Return the arguments that the others lack, each once."""
     excluded = frozenset(other_arguments)
     return [argument for argument in dict.fromkeys(arguments) if argument not in excluded]
 
 
 @lru_cache(maxsize=256)
 def _join_commands(command: str) -> str:
-    return " ".join(
-        _REDIRECTION.sub("", part.full_text) if ">" in part.full_text else part.full_text
-        for part in list_working_commands(command)
-    )
+    """Return the text of the simple commands that do work, without redirections to descriptors or `/dev/null`."""
+    texts: list[str] = []
+    for part in list_working_commands(command):
+        text = part.full_text
+        if ">" in text:  # most have none, and the pattern is slow
+            text = _REDIRECTION.sub("", text)
+        texts.append(text)
+    return " ".join(texts)
 
 
 @lru_cache(maxsize=256)
@@ -367,5 +475,8 @@ def _is_similar_text(a: str, b: str) -> bool:
 
 
 def _is_write_to(path: str, call: Step) -> bool:
+    """Return whether a call writes the file: an edit of this path, or a command that writes and has its name."""
+    if call.tool in EDIT_TOOLS:
+        return call.path == path
     name = path.replace("\\", "/").rpartition("/")[2]
-    return call.path == path if call.tool in EDIT_TOOLS else name in call.command and is_file_change(call)
+    return name in call.command and is_file_change(call)

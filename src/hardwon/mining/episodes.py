@@ -34,6 +34,7 @@ _MAX_OPEN_EPISODES = 8  # per agent
 _MAX_ERRORS = 16
 _MAX_TEXT_CHARS = 4_000  # longest command, content or message kept
 _WORDS_WINDOW = 4  # calls after the error; later words are about something else
+_MAX_MESSAGES = 4  # latest messages of the agent after the error
 _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
 # If the error names the wrong word of the call, one occurrence is enough. Otherwise it may have been chance.
@@ -145,6 +146,7 @@ def _apply_step(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEp
 
 
 def _apply_call(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEpisode]:
+    """Count a call and wait for its result; return the episodes whose last failure is too many calls ago."""
     if len(step.command) > _MAX_TEXT_CHARS or len(step.content) > _MAX_TEXT_CHARS or len(step.path) > _MAX_TEXT_CHARS:
         step = step._replace(
             command=step.command[:_MAX_TEXT_CHARS],
@@ -155,17 +157,18 @@ def _apply_call(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEp
     pending.pop(step.call, None)
     thread.call_count += 1
     pending[step.call] = thread.call_count, step
-    oldest = next(iter(pending))
-    if thread.call_count - pending[oldest][0] > _MAX_PENDING_CALLS:
-        del pending[oldest]
+    oldest_id = next(iter(pending))
+    oldest_number, _ = pending[oldest_id]
+    if thread.call_count - oldest_number > _MAX_PENDING_CALLS:
+        del pending[oldest_id]
     if not thread.open_episodes:
         return ()
-    return _remove_episodes(
-        thread, [episode for episode in thread.open_episodes if thread.call_count - episode.last_call_number > window]
-    )
+    expired = [episode for episode in thread.open_episodes if thread.call_count - episode.last_call_number > window]
+    return _remove_episodes(thread, expired)
 
 
 def _remove_episodes(thread: ThreadState, ended: list[OpenEpisode]) -> list[OpenEpisode]:
+    """Remove the ended episodes from the open ones, and return them."""
     if ended:
         thread.open_episodes = [episode for episode in thread.open_episodes if episode not in ended]
     return ended
@@ -178,32 +181,37 @@ def _add_episode(thread: ThreadState, episode: OpenEpisode) -> list[OpenEpisode]
 
 
 def _add_agent_words(thread: ThreadState, step: Step) -> None:
-    recent = [
-        episode for episode in thread.open_episodes if thread.call_count - episode.last_call_number <= _WORDS_WINDOW
-    ]
-    if recent:
-        reason = corrections.find_reason(step.text[:_MAX_TEXT_CHARS])
-        newest = max(episode.last_call_number for episode in recent)
-        for episode in (
-            episode for episode in recent if episode.last_call_number == newest
-        ):  # the agent means the latest of several failures
-            episode.reasons = [*episode.reasons, (step.line, reason)][-_WORDS_WINDOW:]
+    """Add the reason that the agent gives, or "" if it gives none, to the episodes with the latest failure.
+
+    Of several failures the agent means the latest; one that is more than `_WORDS_WINDOW` calls ago it no longer means.
+    A message without a reason is added too, since only the latest `_MAX_MESSAGES` messages count.
+    """
+    latest_number = max(episode.last_call_number for episode in thread.open_episodes)
+    if thread.call_count - latest_number > _WORDS_WINDOW:
+        return
+    reason = corrections.find_reason(step.text[:_MAX_TEXT_CHARS])
+    for episode in thread.open_episodes:
+        if episode.last_call_number == latest_number:
+            messages = [*episode.reasons, (step.line, reason)]
+            episode.reasons = messages[-_MAX_MESSAGES:]
 
 
 def _add_person_words(thread: ThreadState, step: Step) -> None:
-    """Attach a person's words to the call they just refused, or to the latest failure if they correct it."""
+    """Attach a person's words to the call they just refused, or to the latest failure if they correct it.
+
+    Words are left out if a call succeeded since, or if the episode has the person's words already.
+    """
     latest = thread.open_episodes[-1]
-    if (
-        thread.has_failed_last
-        and not latest.person_words
-        and (latest.is_awaiting_words or corrections.is_correction(step.text))
-    ):
+    if not thread.has_failed_last or latest.person_words:
+        return
+    if latest.is_awaiting_words or corrections.is_correction(step.text):
         latest.person_words = step.text[:_MAX_TEXT_CHARS]
         latest.person_line = step.line
         latest.is_awaiting_words = False
 
 
 def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenEpisode]:
+    """Apply a call's result by its outcome, and return the episodes that it ends."""
     if step.denied:  # the call did not run, so it is neither a fix nor an attempt
         return ()
     if step.refused:
@@ -213,19 +221,28 @@ def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenE
         thread.has_failed_last = True
         return _apply_failure(thread, call, _build_failure(call, step))
     thread.has_failed_last = False
-    return _apply_success(thread, call, step.text) if thread.open_episodes else ()
+    if not thread.open_episodes:
+        return ()
+    return _apply_success(thread, call, step.text)
 
 
 def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpisode]:
+    """Open the episode of a call that a person refused; if they did not say why, their next prompt may."""
     episode = OpenEpisode(call, [_build_failure(call, step)], thread.call_count)
     episode.is_refused = True
     episode.person_words = step.refused.strip()[:_MAX_TEXT_CHARS]
-    episode.is_awaiting_words, episode.person_line = not episode.person_words, step.line if episode.person_words else 0
+    if episode.person_words:
+        episode.person_line = step.line
+    else:
+        episode.is_awaiting_words = True
     return _add_episode(thread, episode)
 
 
 def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpisode]:
-    """Close and return the open episodes that a call which worked cures or decides; `text` is its result."""
+    """Close and return the open episodes that a call which worked cures or decides; `text` is its result.
+
+    A cure is a fix. A call with the same aim that is no fix still shows that the failure is over.
+    """
     related = _find_related(thread, call)
     cured: list[OpenEpisode] = []
     for episode in thread.open_episodes:
@@ -283,11 +300,12 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         return []
     related = _find_related(thread, call)
     same_failures = [episode for episode in related if episode.errors[-1].kind == error.kind]
-    same_failures = same_failures or [
-        episode
-        for episode in thread.open_episodes
-        if episode.errors[-1].signature == error.signature and not episode.is_refused
-    ]
+    if not same_failures:  # the same error of a call that looks different
+        same_failures = [
+            episode
+            for episode in thread.open_episodes
+            if episode.errors[-1].signature == error.signature and not episode.is_refused
+        ]
     for episode in related:
         is_other_form = not corrections.is_same_call(episode.failing_call, call)
         if episode not in same_failures and is_other_form and episode.working_call is None:
@@ -298,11 +316,17 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
     latest.errors.append(error)
     latest.failing_call = call
     latest.last_call_number = thread.call_count
-    return _remove_episodes(thread, [latest] if len(latest.errors) >= _MAX_ERRORS else [])
+    if len(latest.errors) < _MAX_ERRORS:
+        return []
+    return _remove_episodes(thread, [latest])
 
 
 def _build_failure(call: Step, result: Step) -> Failure:
-    """Return a failed attempt with the line that names the failure, its kind and its signature."""
+    """Return a failed attempt with the line that names the failure, its kind and its signature.
+
+    A line that calls a word of the command unknown decides the kind. Without one the text decides, and only some kinds
+    are worth a diagnosis.
+    """
     is_shell = call.tool == SHELL_TOOL
     text = failures.cut_middle(result.text)
     kind: FailureKind
@@ -345,19 +369,27 @@ def _build_failure(call: Step, result: Step) -> Failure:
 def _build_word_signature(diagnosis: Diagnosis) -> str:
     """Return a signature of the wrong word and its place.
 
-    Programs word the error in many ways; the same word in the same place is the same mistake.
+    Programs word the error in many ways; the same word in the same place is the same mistake. An address that zsh takes
+    for a file pattern, because of its `?`, counts as "url": zsh would do the same to any other address.
     """
     is_url = diagnosis.is_pattern and "://" in diagnosis.word
     word = "url" if is_url else diagnosis.word
-    return " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, word)))
+    # `list_unfixed_episodes` in the store finds these signatures by the first word.
+    parts = ["call", diagnosis.program, diagnosis.subcommand, word]
+    return " ".join(part for part in parts if part)
 
 
 def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Episode:
+    """Build the episode from its state; `still_open` if its correction may come in steps not written yet.
+
+    Trigger and wording describe the first attempt, since that is what another session would try. If a person corrected
+    the call, they follow the person's words and not the error's.
+    """
     first = open_episode.errors[0]
     failing_call = open_episode.failing_call
     cure = open_episode.cure
     working_call = cure or open_episode.working_call
-    spoken_at, reason = next((entry for entry in open_episode.reasons if entry[1]), (0, ""))
+    spoken_at, reason = _find_first_reason(open_episode)
     is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
     diagnosis = _diagnose(open_episode) if is_lesson else Diagnosis()
     if cure and (subcommand := corrections.find_misread_subcommand(diagnosis, first, cure)):
@@ -373,14 +405,6 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         diagnosis = diagnose_failure(failing_call, correction, text="")
         triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
     rejection = _explain_rejection(open_episode, diagnosis, triggers)
-    evidence = [EvidenceQuote(error.line, "error", error.quote) for error in open_episode.errors]
-    if reason:
-        evidence.append(EvidenceQuote(spoken_at, "correction", reason))
-    if working_call and (quote := _quote_call(working_call)):
-        evidence.append(EvidenceQuote(working_call.line, "correction", quote))
-    if open_episode.person_line:
-        quote = open_episode.person_words[:MAX_QUOTE_LENGTH].rstrip()
-        evidence.append(EvidenceQuote(open_episode.person_line, "user", quote))
     refusal = open_episode.person_words if open_episode.is_refused else ""
     return Episode(
         session=failing_call.session,
@@ -403,20 +427,48 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         triggers=triggers,
         tags=list_tags(diagnosis, failing_call, first.quote),
         signature=_build_signature(open_episode),
-        evidence=tuple(evidence),
+        evidence=_quote_evidence(open_episode, working_call, spoken_at, reason),
         is_open=still_open,
     )
 
 
+def _find_first_reason(episode: OpenEpisode) -> tuple[int, str]:
+    """Return the line and the sentence of the first reason that the agent gave; (0, "") if it gave none."""
+    for line, reason in episode.reasons:
+        if reason:
+            return line, reason
+    return 0, ""
+
+
+def _quote_evidence(
+    episode: OpenEpisode, working_call: Step | None, spoken_at: int, reason: str
+) -> tuple[EvidenceQuote, ...]:
+    """Return the quotes that an episode rests on: its errors, the reason, the working call, a person's words."""
+    evidence = [EvidenceQuote(error.line, "error", error.quote) for error in episode.errors]
+    if reason:
+        evidence.append(EvidenceQuote(spoken_at, "correction", reason))
+    if working_call and (call_quote := _quote_call(working_call)):
+        evidence.append(EvidenceQuote(working_call.line, "correction", call_quote))
+    if episode.person_line:
+        person_quote = episode.person_words[:MAX_QUOTE_LENGTH].rstrip()
+        evidence.append(EvidenceQuote(episode.person_line, "user", person_quote))
+    return tuple(evidence)
+
+
 def _get_correction(episode: OpenEpisode) -> str:
-    """Return a person's words if they say how to do it and name a word of the call."""
+    """Return a person's words if they say how to do it and name a word of the call; else "".
+
+    Words about a refused call need not name a word, since they can only be about that call.
+    """
     words = episode.person_words
     call = episode.failing_call
     if call.tool in corrections.TOOLS_ASKING_PERSON or len(words.split()) <= _FEW_WORDS:
         return ""
     if not corrections.is_correction(words):
         return ""
-    return words if episode.is_refused or diagnose_failure(call, words, text="").word else ""
+    if episode.is_refused or diagnose_failure(call, words, text="").word:
+        return words
+    return ""
 
 
 def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
@@ -451,6 +503,10 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
 
 
 def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -> float:
+    """Return how certain it is that the episode teaches something; 0 if it is rejected.
+
+    It is most certain if the error names a word that stays wrong, and least if it names none.
+    """
     if rejection:
         return 0.0
     if _get_correction(episode):
@@ -471,8 +527,12 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
 
 def _quote_call(call: Step) -> str:
     """Return the text that the call's transcript line contains; a poll of a background command lacks the command."""
-    target = (call.command if call.tool != "BashOutput" else "") or call.path
-    return (target or call.content.strip().partition("\n")[0])[:MAX_QUOTE_LENGTH].rstrip()
+    target = call.path
+    if call.command and call.tool != "BashOutput":
+        target = call.command
+    if not target:
+        target = call.content.strip().partition("\n")[0]
+    return target[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def _build_signature(episode: OpenEpisode) -> str:

@@ -171,7 +171,11 @@ class Diagnosis:
 
 
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
-    """Diagnose a call from the line that names the failure and the result that contains it."""
+    """Diagnose a call from the line that names the failure and the result that contains it.
+
+    The diagnosis is empty if it is unclear which command failed. If the error names a word of a command that another
+    one starts, as in `uv run pytest -x`, that command is the failed one.
+    """
     if call.tool != SHELL_TOOL:
         argument = _find_argument(call, line)
         absent_name = "" if argument else _find_absent_parameter(call, line)
@@ -184,7 +188,8 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
     interpreter = ""
-    for started in _list_started_chain(command, _list_speakers(line, text)) if word else ():
+    started_commands = _list_started_chain(command, _list_speakers(line, text)) if word else []
+    for started in started_commands:
         # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
         if word != started.program and find_named_word(started, line) == word:
             interpreter = command.program if _SCRIPT.search(started.program) else ""
@@ -210,6 +215,7 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
 
 @lru_cache(maxsize=64)
 def find_missing_program(line: str) -> str:
+    """Return the program that the line says is not installed; "" if it says so of none."""
     # Most lines have neither, and finding that out with the pattern takes much longer.
     has_words = "not found" in line or "not recognized" in line
     match = _MISSING_PROGRAM.search(line) if has_words else None
@@ -225,7 +231,10 @@ def _get_first_group(match: re.Match[str]) -> str:
 
 
 def find_blaming_line(command: str, text: str) -> str:
-    """Return the line of an output that calls a word of the command unknown; "" if there is none."""
+    """Return the line of an output that calls a word of the command unknown; "" if there is none.
+
+    Some programs name the word in the next line, which is then added.
+    """
     ends = cut_middle(text)
     marks = find_blame_marks(ends)
     if not marks:
@@ -235,8 +244,11 @@ def find_blaming_line(command: str, text: str) -> str:
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
-    words = _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])
-    names = {fold_name(name) for word in words for name in (word.partition("=")[0], word.rpartition("=")[2]) if name}
+    names: set[str] = set()
+    for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS]):
+        for name in (word.partition("=")[0], word.rpartition("=")[2]):  # an option and its value
+            if name:
+                names.add(fold_name(name))
     for index, raw_line in enumerate(lines):
         start = raw_line[:MAX_QUOTE_LENGTH]
         # A word alone is a value that a script printed: `undefined`.
@@ -280,6 +292,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     commands = list_simple_commands(command)
     for speaker in _list_speakers(line, text):
         if spoken_for := [part for part in commands if part.program == speaker]:
+            # Of several calls of the program, the first with the named word; without one, the first.
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
         if wrapper := find_wrapper(commands, speaker):
             return wrapper
@@ -288,7 +301,8 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
         for part in parts:
             if find_named_word(part, line):
                 return part
-    return working[0] if len({part.program for part in working}) == 1 else None
+    programs = {part.program for part in working}
+    return working[0] if len(programs) == 1 else None
 
 
 def _list_speakers(line: str, text: str) -> list[str]:
@@ -339,7 +353,11 @@ def _list_started_chain(command: SimpleCommand, names: Sequence[str]) -> list[Si
 
 
 def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
-    """Return the simple commands with the failed program; if one of its words is wrong, also those another starts."""
+    """Return the simple commands that run the failed program.
+
+    If one of its words is wrong, they include those that another program starts. Else what starts the program may be
+    the fix, so these are left out.
+    """
     if diagnosis.program not in command:  # as in most calls, which need no parsing then
         return []
     parts = list_simple_commands(command)
@@ -371,10 +389,7 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     if not word or word.startswith("-"):
         return ""
     words = list_literal_words(command)
-    bare_words = [item for item in words if not item.startswith("-")]
-    begins_with_option = bool(bare_words) and words[0].startswith("-")
-    value_count = sum(before.startswith("-") and not item.startswith("-") for before, item in pairwise(words))
-    has_only_values = begins_with_option and (word != bare_words[0] or value_count == len(bare_words) > 1)
+    has_only_values = _begins_with_values(words, word)
     nouns_before = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
     nouns = [fold_name(name) for noun in nouns_before for name in noun.split("/")]  # `argument -f/--format: …`
     for previous, item in pairwise(["", *words]):
@@ -391,44 +406,49 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     return ""
 
 
+def _begins_with_values(words: Sequence[str], word: str) -> bool:
+    """Return whether a call begins with options and their values, so that the word may be one of these.
+
+    The first bare word may be a subcommand. It is a value only if there are others, and all follow an option.
+    """
+    bare_words = [item for item in words if not item.startswith("-")]
+    if not bare_words or not words[0].startswith("-"):
+        return False
+    if word != bare_words[0]:
+        return True
+    values = [item for before, item in pairwise(words) if before.startswith("-") and not item.startswith("-")]
+    return len(bare_words) > 1 and len(values) == len(bare_words)
+
+
 def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:
     """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`; "" if there is none.
 
-    What directly follows a wrong option is taken for its value. Further words count if the usage text in the result
-    has them too: `Usage: gh pr checks [flags]`.
+    What directly follows a wrong option is taken for its value, and so is a word that the option before it has for its
+    name: `cmake --build build`. Further words count if the usage text in the result has them too: `Usage: gh pr checks
+    [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
     words = list_literal_words(command)
     if not words:
         return ""
-    # So is the word that the option before it has for its name: `cmake --build build`.
-    is_value = [
-        False,
-        *(
-            word.startswith("-") and (word == wrong_word or word.lstrip("-") == next_word)
-            for word, next_word in pairwise([*words, ""])
-        ),
-    ]
-    bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
-    # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
-    may_be_value = [False, *(word.startswith("-") and not _NEEDS_NO_VALUE.search(word) for word in words)]
+    bare_words: list[str] = []
+    for previous, word in pairwise(["", *words]):
+        is_value = previous.startswith("-") and (previous == wrong_word or previous.lstrip("-") == word)
+        if not word.startswith("-") and not is_value:
+            bare_words.append(word)
     if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
-        pairs = zip(words, may_be_value, strict=False)
-        bare_words = [word for word, skip in pairs if word in bare_words and not skip]
+        # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
+        bare_words = [word for word in _list_words_without_values(words) if word in bare_words]
         # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
-        if words[0] == wrong_word and True in is_value and bare_words and bare_words[0] not in text:
+        if words[0] == wrong_word and bare_words and bare_words[0] not in text:
             return ""
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     runner, name = [*bare_words, ""][:2]
     # If the program does not know `run`, what should run does not matter.
-    if (
-        runner in _RUNNER_WORDS
-        and runner != wrong_word
-        and SUBCOMMAND.fullmatch(name)
-        and (runner, name) in pairwise(words)
-    ):
+    is_runner = runner in _RUNNER_WORDS and runner != wrong_word
+    if is_runner and SUBCOMMAND.fullmatch(name) and (runner, name) in pairwise(words):
         return f"{runner} {name}"
     leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
     for count in range(len(leading_words), 1, -1):
@@ -438,9 +458,23 @@ def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = ""
     return bare_words[0]
 
 
+def _list_words_without_values(words: Sequence[str]) -> list[str]:
+    """Return the words without those that follow an option which may need a value."""
+    without_values: list[str] = []
+    for previous, word in pairwise(["", *words]):
+        if not previous.startswith("-") or _NEEDS_NO_VALUE.search(previous):
+            without_values.append(word)
+    return without_values
+
+
 @lru_cache(maxsize=64)
 def find_named_word(command: SimpleCommand, line: str) -> str:
-    """Return the word of a command that the error names, an option without its value; "" if none."""
+    """Return the word of a command that the error names, an option without its value; "" if none.
+
+    What the error says in its most certain form is tried first: an option of one letter, a value called invalid, names
+    after a noun such as "option" or in quotes, parts of longer words. Only a line that calls something unknown may name
+    the word by its place alone.
+    """
     words = [word for word in list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
@@ -489,8 +523,9 @@ def _find_last_spoken_word(command: SimpleCommand, line: str) -> str:
     The program knew the words before it: `go mod list: unknown command`.
     """
     spoken_words = line.partition(": ")[0].split()
-    is_beginning = len(spoken_words) > 1 and spoken_words == command.code.split()[: len(spoken_words)]
-    return spoken_words[-1] if is_beginning and SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
+    if len(spoken_words) < 2 or spoken_words != command.code.split()[: len(spoken_words)]:
+        return ""
+    return spoken_words[-1] if SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
 
 
 def _find_selected_value(words: Sequence[str], line: str) -> str:
@@ -517,6 +552,10 @@ def find_unlisted_word(command: SimpleCommand, line: str, text: str) -> str:
 
 
 def _find_word(words: Sequence[str], token: str) -> str:
+    """Return the word of a call that an error's token stands for, as it is named in a diagnosis; "" if none.
+
+    Equal words come first, then options that are written in another way, then a file whose whole path the error has.
+    """
     if " " in token and all(part in words for part in token.split()):  # `"next biuld" does not exist`
         token = token.split()[-1]
     for word in words:
@@ -602,11 +641,14 @@ def _is_variant(program: str, other_program: str) -> bool:
 
 def build_word_pattern(word: str) -> str:
     """Build a pattern that matches the word only as a whole, as far as its ends allow."""
-    return (r"\b" if re.match(r"\w", word[0]) else "") + build_ended_pattern(word)
+    start = r"\b" if re.match(r"\w", word[0]) else ""
+    return start + build_ended_pattern(word)
 
 
 def build_ended_pattern(word: str) -> str:
-    return escape_word(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+    """Build a pattern that matches the word, but not the beginning of a longer one."""
+    end = r"(?![\w-])" if re.match(r"\w", word[-1]) else ""
+    return escape_word(word) + end
 
 
 def build_letter_pattern(letter: str) -> str:
@@ -622,7 +664,14 @@ def escape_word(word: str) -> str:
 
 
 def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
-    """Return the certain tags as category:value: the program, and whether it hung."""
+    """Return the tags that need no judgement: `tool:` with the program, and `severity:hang` for a timeout.
+
+    `line` is the one that names the failure. A call of another tool than the shell has no program.
+    """
+    tags: list[str] = []
     program = diagnosis.program if call.tool == SHELL_TOOL else ""
-    tags = [f"tool:{program}"] if PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS else []
-    return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)
+    if PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS:
+        tags.append(f"tool:{program}")
+    if _HANG_WORDS.search(line):
+        tags.append("severity:hang")
+    return tuple(tags)

@@ -62,7 +62,11 @@ def replay_records(
 
     `mined_names` are the records whose triggers hardwon built. Patterns that anybody else wrote run under a time limit.
     """
-    lessons = [lesson for name, record in suggested.items() if (lesson := _parse_record(name, record))]
+    lessons: list[Lesson] = []
+    for name, record in suggested.items():
+        lesson = _parse_record(name, record)
+        if lesson:
+            lessons.append(lesson)
     entries = compile_entries(lessons)
     tools = {tool for entry in entries for tool in entry.tools}
     calls = islice(transcripts.iter_ended_calls(connection, tools), limit)
@@ -70,16 +74,24 @@ def replay_records(
 
 
 def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
+    """Return the lesson of a record; None if it is invalid or never fires on a call."""
     try:
         lesson = parse_lesson({**record, "id": name})
     except BadRecord:
         return None
-    return None if lesson.delivery == "start" or validation.find_disabling_faults(lesson) else lesson
+    if lesson.delivery == "start" or validation.find_disabling_faults(lesson):
+        return None
+    return lesson
 
 
 def replay_entries(
     entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall], mined_names: Collection[str]
 ) -> dict[str, ReplayFigures]:
+    """Try compiled triggers on calls; return the figures by the id of the entry.
+
+    Most calls match nothing, so quick checks come first: a literal that only few calls have, then the tool and the
+    project, all literals and a rough pattern. Only what passes them is parsed and matched.
+    """
     figures = {entry.id: ReplayFigures() for entry in entries}
     mined_entries = [entry for entry in entries if entry.id in mined_names]
     rough_patterns = {entry.id: _build_rough_pattern(entry) for entry in mined_entries}
@@ -94,14 +106,11 @@ def replay_entries(
     for call in calls:
         is_fine = call.outcome == "fine"
         fine_counts[call.tool, call.cwd] += is_fine
-        # A word that a command writes with quotes inside is not found; that is rare, and only lowers a count.
-        text = call.command
-        if call.tool == GLOB_TOOL:
-            text = "\n".join(list_call_texts(to_event(call)))
-        elif call.tool != SHELL_TOOL:
-            text = f"{call.cwd}/{call.file}\n{call.content}"
-        text = fold_case(text)
-        present = [entry for literal, group in entries_by_literal.items() if literal in text for entry in group]
+        text = _get_searched_text(call)
+        present: list[ManifestEntry] = []
+        for literal, literal_entries in entries_by_literal.items():
+            if literal in text:  # "" is in every text: for entries without literals
+                present += literal_entries
         # A denied call did not run, so it says nothing about the trigger.
         if not present or call.outcome == "denied":
             continue
@@ -118,24 +127,40 @@ def replay_entries(
             continue
         matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
         for entry in possible:
-            if match_entry(entry, matchable_call, search):
-                entry_figures = figures[entry.id]
-                entry_figures.fine += is_fine
-                entry_figures.failed += not is_fine
-                if not is_fine:
-                    entry_figures.failed_sessions.add(call.session)
+            if not match_entry(entry, matchable_call, search):
+                continue
+            entry_figures = figures[entry.id]
+            if is_fine:
+                entry_figures.fine += 1
+            else:
+                entry_figures.failed += 1
+                entry_figures.failed_sessions.add(call.session)
 
     @cache
     def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
-        return sum(
-            count
-            for (tool, folder), count in fine_counts.items()
-            if tool in tools and is_in_scope(project, list_folders(folder))
-        )
+        total = 0
+        for (tool, folder), count in fine_counts.items():
+            if tool in tools and is_in_scope(project, list_folders(folder)):
+                total += count
+        return total
 
     for entry in entries:
         figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
     return figures
+
+
+def _get_searched_text(call: ScannedCall) -> str:
+    """Return the folded text of a call that literals are searched in.
+
+    A word that a command writes with quotes inside is not found; that is rare, and only lowers a count.
+    """
+    if call.tool == SHELL_TOOL:
+        text = call.command
+    elif call.tool == GLOB_TOOL:
+        text = "\n".join(list_call_texts(to_event(call)))
+    else:
+        text = f"{call.cwd}/{call.file}\n{call.content}"
+    return fold_case(text)
 
 
 def _build_search(mined_patterns: Collection[Pattern]) -> Callable[[Pattern, str], bool]:
@@ -154,36 +179,53 @@ def _build_search(mined_patterns: Collection[Pattern]) -> Callable[[Pattern, str
 
 
 def _list_literals(entry: ManifestEntry) -> list[str]:
-    """Return literals that every matching call contains.
+    """Return literals that every matching call contains; empty if none is certain.
 
     Searching these first avoids parsing the command as a shell does, which costs a hundred times more.
     """
-    required = find_entry_literals(entry) or []
-    patterns = [[next(iter(literals)) for literals in pattern if len(literals) == 1] for pattern in required]
-    return patterns[0] if patterns and all(literals == patterns[0] for literals in patterns) else []
+    literals_by_pattern: list[list[str]] = []
+    for literal_sets in find_entry_literals(entry) or []:  # the sets of each pattern
+        # A match has only one literal of each set, so it is certain only if the set has no other.
+        single_literals: list[str] = []
+        for literals in literal_sets:
+            if len(literals) == 1:
+                single_literals += literals
+        literals_by_pattern.append(single_literals)
+    if not literals_by_pattern:
+        return []
+    # A call needs to match only one of the patterns, so all of them must have the same literals.
+    first = literals_by_pattern[0]
+    return first if all(literals == first for literals in literals_by_pattern) else []
 
 
 def _build_rough_pattern(entry: ManifestEntry) -> re.Pattern[str] | None:
     """Return a pattern that every matching command contains as it is written; None if that cannot be said.
 
-    Parsing removes the text in quotes, and keeps the quotes and everything else in order. So what stays within one
-    simple command may have any text in between before.
+    Parsing removes the text in quotes, and keeps the quotes and everything else in order. So two words of one simple
+    command may have any text between them in the unparsed command.
     """
-    is_mined_form = entry.tools == (SHELL_TOOL,) and entry.target != "full" and len(entry.commands) == 1
-    source = entry.commands[0].source if is_mined_form else ""
-    if _WITHIN_COMMAND not in source:
+    if entry.tools != (SHELL_TOOL,) or entry.target == "full" or len(entry.commands) != 1:
+        return None  # not as triggers are mined
+    pattern = entry.commands[0]
+    if _WITHIN_COMMAND not in pattern.source:
         return None
     # A simple command begins anywhere in the whole one, as after `cd web && `.
-    return re.compile(source.removeprefix("^").replace(_WITHIN_COMMAND, r"[\s\S]*"), entry.commands[0].flags)
+    rough_source = pattern.source.removeprefix("^").replace(_WITHIN_COMMAND, r"[\s\S]*")
+    return re.compile(rough_source, pattern.flags)
 
 
 def _has_rough_match(pattern: re.Pattern[str] | None, command: str) -> bool:
-    # A long command could make it backtrack for longer than parsing takes.
-    return pattern is None or len(command) > _MAX_QUICK_CHARS or pattern.search(command) is not None
+    """Return whether a command may match; true if there is no rough pattern or the command is long."""
+    if pattern is None or len(command) > _MAX_QUICK_CHARS:  # a long one could backtrack for longer than parsing takes
+        return True
+    return pattern.search(command) is not None
 
 
 def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
-    """Choose the delivery: hold or block only if it is known what to do instead."""
+    """Choose the delivery of a proposed lesson: note, hold or block.
+
+    It is a note unless it is known what to do instead, and a block only if enough calls failed and none went fine.
+    """
     if not has_cure:
         return "note"
     is_certain = figures.share > BLOCK_SHARE and figures.failed >= MIN_FIRINGS and not figures.fine
@@ -233,7 +275,11 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
 
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:
-    """Return whether a lesson still has the proposed trigger; a trigger that a person wrote is theirs to judge."""
+    """Return whether a lesson still has the trigger that hardwon proposed.
+
+    One that a person or an agent wrote is theirs to judge. A candidate from an agent's tag has hardwon's trigger only
+    if an episode with a fix or with a person's correction (`cured`) belongs to it.
+    """
     if candidate.tier != MINED_TIER and not candidate.parts.get("cured"):  # the trigger of an agent's tag alone
         return False
     mined = _parse_record(lesson.id, candidate.record)

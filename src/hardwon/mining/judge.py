@@ -49,6 +49,7 @@ _TEXT_LIMITS = (
 _SHORT_LIMITS = ((120, 500), (60, 200))  # used when only evidence is left
 _ORDERED_AGENTS = frozenset({"claude-code", "codex"})  # other agents may report an early line late in the file
 _COLOUR_CODE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
+# The kinds of steps that can have a quote, by its kind: a person's words also stand in the result of a refused call.
 _EVIDENCE_STEP_KINDS = {"error": ("result",), "correction": ("agent", "call"), "user": ("person", "result")}
 
 CandidatesToJudge = Iterable[tuple[Candidate, Sequence[MinedEpisode]]]
@@ -73,34 +74,47 @@ class EpisodeExcerpt:
 
 
 def build_excerpt(episode: MinedEpisode, *, max_chars: int, is_excluded: StepPredicate) -> EpisodeExcerpt:
-    """Read the episode from its transcript, shortened to `max_chars` of JSON."""
+    """Read the episode from its transcript, shortened to `max_chars` of JSON.
+
+    Texts are shortened first, then the steps farthest from the evidence are left out.
+    """
     pages, reason = _read_pages(episode, is_excluded)
     if reason:
         return EpisodeExcerpt(reason=reason)
     selected = pages
     while selected:
-        limits = _TEXT_LIMITS if any(page.distance for page in selected) else (*_TEXT_LIMITS, *_SHORT_LIMITS)
-        if _measure_json(_render_steps(selected, *limits[-1]), _STEP_DEPTH) <= max_chars:
-            renderings = (_render_steps(selected, *item) for item in limits)
-            steps = next(item for item in renderings if _measure_json(item, _STEP_DEPTH) <= max_chars)
-            return EpisodeExcerpt(tuple(steps), len(pages) - len(selected))
-        selected = _drop_farthest(selected)
+        has_only_evidence = not any(page.distance for page in selected)
+        limits = (*_TEXT_LIMITS, *_SHORT_LIMITS) if has_only_evidence else _TEXT_LIMITS
+        shortest = _render_steps(selected, *limits[-1])
+        if _measure_json(shortest, _STEP_DEPTH) > max_chars:
+            selected = _drop_farthest(selected)
+            continue
+        for max_text_chars, max_failed_chars in limits:
+            steps = _render_steps(selected, max_text_chars, max_failed_chars)
+            if _measure_json(steps, _STEP_DEPTH) <= max_chars:
+                return EpisodeExcerpt(tuple(steps), len(pages) - len(selected))
     return EpisodeExcerpt(reason=f"no step of the episode fits into {max_chars} characters")
 
 
 def _render_steps(pages: Iterable[EpisodeStep], max_chars: int, max_failed_chars: int) -> list[dict[str, Any]]:
+    """Render the steps with texts cut at these limits; a failed result has its own."""
     return [_render_step(page, max_failed_chars if page.step.failed else max_chars) for page in pages]
 
 
 def _render_step(page: EpisodeStep, max_chars: int) -> dict[str, Any]:
+    """Render a step as an object, without the fields that are empty or false."""
     step = page.step
-    flags = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused), "denied": step.denied}
-    return {
-        "line": step.line,
-        "kind": step.kind,
-        **{name: value for name, value in flags.items() if value},
-        "text": trim_text(page.text, max_chars),
-    }
+    rendered: dict[str, Any] = {"line": step.line, "kind": step.kind}
+    if step.tool:
+        rendered["tool"] = step.tool
+    if step.failed:
+        rendered["failed"] = True
+    if step.refused:
+        rendered["refused"] = True
+    if step.denied:
+        rendered["denied"] = True
+    rendered["text"] = trim_text(page.text, max_chars)
+    return rendered
 
 
 def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
@@ -115,7 +129,10 @@ def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
 
 
 def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list[EpisodeStep], str]:
-    """Return the steps of the episode and a few around it, or why there are none."""
+    """Return the steps of the episode and a few around it, or why there are none.
+
+    A call and its result belong together: if one is evidence, so is the other.
+    """
     try:
         steps = _read_steps(episode, is_excluded)
     except (OSError, ValueError) as error:
@@ -127,10 +144,11 @@ def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list
     evidence_positions |= {position for position, step in enumerate(steps) if step.call in calls}
     start = max(min(evidence_positions) - _NEIGHBOUR_STEPS, 0)
     end = max(evidence_positions) + _NEIGHBOUR_STEPS + 1
-    return [
-        EpisodeStep(step, clean_text(_get_step_text(step)), min(abs(position - other) for other in evidence_positions))
-        for position, step in enumerate(steps[start:end], start)
-    ], ""
+    pages: list[EpisodeStep] = []
+    for position, step in enumerate(steps[start:end], start):
+        distance = min(abs(position - other) for other in evidence_positions)
+        pages.append(EpisodeStep(step, clean_text(_get_step_text(step)), distance))
+    return pages, ""
 
 
 def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]:
@@ -151,9 +169,12 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
                     return steps
                 for step in reader.read_line(number, line):
                     is_hidden = private_turns.should_hide(step) or is_excluded(step)
-                    if step.kind == "call":
-                        (hidden_calls.add if is_hidden else hidden_calls.discard)(step.call)
-                    is_hidden |= step.kind == "result" and step.call in hidden_calls
+                    if step.kind == "call" and is_hidden:
+                        hidden_calls.add(step.call)
+                    elif step.kind == "call":
+                        hidden_calls.discard(step.call)  # an id that is used again
+                    elif step.kind == "result" and step.call in hidden_calls:
+                        is_hidden = True
                     if not is_hidden and first <= step.line <= last and step.agent == episode.agent:
                         steps.append(step)
     # A single-document transcript may hold several sessions; in a JSONL file the line range already selects one.
@@ -165,8 +186,11 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
-    """Return whether the episode starts with this step, or quotes it."""
-    start_key = episode.key
+    """Return whether the episode starts with this step, or quotes it.
+
+    The first step is known by its id, which is the same in every copy of the session. A quote must be at its line.
+    """
+    start_key = episode.key  # `agent:step`, with the first failed result as the step
     if episode.tier == TAG_TIER:
         # A step may have several `#lesson` blocks, so their keys end in a position: `agent:step#0`.
         start_key = start_key.rpartition("#")[0]
@@ -279,6 +303,7 @@ def judge_candidates(
 def _parse_answer(
     answer: str, blank: Judgement, episodes: Sequence[MinedEpisode], is_excluded: StepPredicate
 ) -> Judgement:
+    """Return the one judgement in a model's answer, checked; the blank one with a reason if the answer is void."""
     try:
         judgements = parse_judgements(answer)
     except UserError as error:
@@ -371,15 +396,17 @@ def parse_judgements(text: str) -> list[Judgement]:
 
 
 def _strip_fence(text: str) -> str:
-    """Return the content of the first code fence, if there is one; no line of JSON starts with a fence."""
+    """Return the content of the first code fence, or all of a text without one; no line of JSON starts with a fence."""
     lines = text.removeprefix("\ufeff").split("\n")
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
     if not fences:
         return "\n".join(lines)
-    return "\n".join(lines[fences[0] + 1 : fences[1] if len(fences) > 1 else None])
+    end = fences[1] if len(fences) > 1 else len(lines)
+    return "\n".join(lines[fences[0] + 1 : end])
 
 
 def _parse_judgement(data: object, name: str) -> Judgement:
+    """Check the fields of a judgement; UserError calls it by `name`, such as "judgement 2"."""
     if not isinstance(data, dict):
         raise UserError(f"{name} is {_describe_value(data)}, not an object", _FORM_FIX)
     candidate = data.get("candidate")
@@ -410,6 +437,7 @@ def _parse_judgement(data: object, name: str) -> Judgement:
 
 
 def _parse_quote(data: object, name: str) -> dict[str, Any]:
+    """Parse a quote, given as text or as an object with its line; a line that is not a valid number is left out."""
     line = None
     if isinstance(data, dict):
         line = data.get("line")
@@ -420,6 +448,7 @@ def _parse_quote(data: object, name: str) -> dict[str, Any]:
 
 
 def _get_list(data: dict[str, Any], field: str, name: str, max_items: int) -> list[object]:
+    """Return the list in a field, empty if the field is missing; UserError if it is no list or too long."""
     items = data.get(field)
     if items is None:
         return []
@@ -431,6 +460,7 @@ def _get_list(data: dict[str, Any], field: str, name: str, max_items: int) -> li
 
 
 def _parse_text(value: object, name: str, max_chars: int = validation.MAX_LESSON_CHARS) -> str:
+    """Return a text, redacted; UserError calls it by `name` if it is no text or too long."""
     if not isinstance(value, str):
         raise UserError(f"{name} is {_describe_value(value)}, not text", _FORM_FIX)
     if len(value) > max_chars:

@@ -26,26 +26,26 @@ from hardwon.types import SHELL_TOOL, MinedEpisode, replace
 
 _MAX_EPISODES, _MAX_CALLS = 200, 20_000  # the newest, which take less than a second
 
+_UnfixedEpisode = tuple[MinedEpisode, Step, Diagnosis]  # with the call that failed first and its diagnosis
+
 
 def attach_later_fixes(connection: Connection) -> None:
-    """Add the fix to every mined mistake that has none and of which a later call shows one."""
-    waiting: dict[str, list[tuple[MinedEpisode, Step, Diagnosis]]] = defaultdict(list)
-    for episode in candidates.list_unfixed_episodes(connection, NO_FIX_KNOWN, limit=_MAX_EPISODES):
-        quote = next((item["quote"] for item in episode.body["evidence"] if item["kind"] == "error"), "")
-        call = Step("call", 0, tool=SHELL_TOOL, command=episode.body["firstCommand"], cwd=episode.project)
-        diagnosis = diagnose_failure(call, quote, text="")
-        if diagnosis.word and diagnosis.command:
-            waiting[diagnosis.program].append((episode, call, diagnosis))
+    """Add a fix to every mined mistake that has none, if a later call shows one."""
+    unfixed_by_program = _group_unfixed_episodes(connection)
+    if not unfixed_by_program:
+        return
     fixed: dict[str, MinedEpisode] = {}
-    calls = islice(transcripts.iter_ended_calls(connection, [SHELL_TOOL]), _MAX_CALLS) if waiting else ()
-    for later_call in calls:
+    for later_call in islice(transcripts.iter_ended_calls(connection, [SHELL_TOOL]), _MAX_CALLS):
         if later_call.outcome != "fine":
             continue
-        for program, unfixed in waiting.items():
+        for program, unfixed in unfixed_by_program.items():
             if program not in later_call.command:  # most calls run another program
                 continue
             for episode, call, diagnosis in unfixed:
-                if episode.key not in fixed and (body := _build_fixed_body(episode, call, diagnosis, later_call)):
+                if episode.key in fixed:
+                    continue
+                body = _build_fixed_body(episode, call, diagnosis, later_call)
+                if body:
                     fixed[episode.key] = replace(episode, score=NAMED_SCORE, body=body)
     if fixed:
         with transaction(connection):
@@ -53,10 +53,25 @@ def attach_later_fixes(connection: Connection) -> None:
                 candidates.store_episode(connection, episode)
 
 
+def _group_unfixed_episodes(connection: Connection) -> dict[str, list[_UnfixedEpisode]]:
+    """Return the newest episodes without a fix by the program that failed; only those whose error names a word."""
+    unfixed_by_program: dict[str, list[_UnfixedEpisode]] = defaultdict(list)
+    for episode in candidates.list_unfixed_episodes(connection, NO_FIX_KNOWN, limit=_MAX_EPISODES):
+        quote = next((item["quote"] for item in episode.body["evidence"] if item["kind"] == "error"), "")
+        call = Step("call", 0, tool=SHELL_TOOL, command=episode.body["firstCommand"], cwd=episode.project)
+        diagnosis = diagnose_failure(call, quote, text="")
+        if diagnosis.word and diagnosis.command:
+            unfixed_by_program[diagnosis.program].append((episode, call, diagnosis))
+    return unfixed_by_program
+
+
 def _build_fixed_body(
     episode: MinedEpisode, call: Step, diagnosis: Diagnosis, later_call: ScannedCall
 ) -> dict[str, Any] | None:
-    """Return an episode's body with a later call as its fix; None if it is none."""
+    """Return an episode's body with a later call as its fix; None if the call is not one.
+
+    It must be in the same project, differ in the wrong word alone, and be told from the failing call by a trigger.
+    """
     if later_call.at <= episode.at or not is_in_scope(episode.project, list_folders(later_call.cwd)):
         return None
     fix = Step("call", later_call.line, tool=SHELL_TOOL, command=later_call.command, cwd=later_call.cwd)

@@ -165,13 +165,17 @@ def rate_block_confidence(tool: str, trigger: str, tag_names: Iterable[str]) -> 
 
 
 def rate_episode_confidence(person: bool, errors: int, corrections: int) -> float:
-    """Return 0.4 to 0.6, because an episode found without a model is never certain."""
-    confidence = (
-        _EPISODE_CONFIDENCE
-        + _PERSON_BONUS * person
-        + _ERRORS_BONUS * (errors > 1)
-        + _CORRECTIONS_BONUS * (corrections > 1)
-    )
+    """Return 0.4 to 0.6, because an episode found without a model is never certain.
+
+    It rises if a person's words, several errors or more than one correction (the fix, the agent's reason) speak for it.
+    """
+    confidence = _EPISODE_CONFIDENCE
+    if person:
+        confidence += _PERSON_BONUS
+    if errors > 1:
+        confidence += _ERRORS_BONUS
+    if corrections > 1:
+        confidence += _CORRECTIONS_BONUS
     return round(min(confidence, _MAX_EPISODE_CONFIDENCE), 2)
 
 
@@ -187,13 +191,21 @@ class Occurrences:
 def compute_priority(
     tag_names: Iterable[str], person: bool, occurrences: Occurrences, values: Mapping[str, Any]
 ) -> int:
+    """Compute a lesson's priority, 1 to 10; `person` if a person corrected the call."""
     tags = frozenset(tag_names)
-    priority = _BASE_PRIORITY + bool(tags & _HARM_TAGS)
-    priority += values["scoring.hangTimeoutBonus"] if tags & _HANG_TAGS else 0
-    priority += values["scoring.userCorrectionBonus"] if person else 0
-    priority += values["scoring.multiSessionBonus"] if len(occurrences.sessions) > 1 else 0
-    priority += values["scoring.multiProjectBonus"] if len(occurrences.projects) > 1 else 0
-    priority += values["scoring.singleOccurrencePenalty"] if occurrences.count == 1 else 0
+    priority: int = _BASE_PRIORITY
+    if tags & _HARM_TAGS:
+        priority += 1
+    if tags & _HANG_TAGS:
+        priority += values["scoring.hangTimeoutBonus"]
+    if person:
+        priority += values["scoring.userCorrectionBonus"]
+    if len(occurrences.sessions) > 1:
+        priority += values["scoring.multiSessionBonus"]
+    if len(occurrences.projects) > 1:
+        priority += values["scoring.multiProjectBonus"]
+    if occurrences.count == 1:
+        priority += values["scoring.singleOccurrencePenalty"]
     return max(1, min(10, priority))
 
 
@@ -221,10 +233,10 @@ def refresh_candidates(
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
             drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
     draft_signatures = {draft.signature for draft in drafts}
+    undecided = candidates.list_candidates(connection, CANDIDATE) + candidates.list_candidates(connection, OPEN)
     waiting = [
         candidate
-        for status in (CANDIDATE, OPEN)
-        for candidate in candidates.list_candidates(connection, status)
+        for candidate in undecided
         if candidate.signature not in draft_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
     ]
     gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
@@ -245,9 +257,11 @@ def _attach_tags(connection: Connection) -> None:
     """Count an agent's tag under the episode that it is about, so that both make one candidate with the evidence."""
     for tag in candidates.list_fresh_tags(connection):
         episodes = candidates.list_session_episodes(connection, tag.host, tag.session)
-        about = next((episode for episode in episodes if episode.at <= tag.at and is_tag_about(tag, episode)), None)
-        if about and about.signature != tag.signature:
-            candidates.move_episode(connection, tag.key, about.signature)
+        for episode in episodes:  # the newest first
+            if episode.at <= tag.at and is_tag_about(tag, episode):
+                if episode.signature != tag.signature:
+                    candidates.move_episode(connection, tag.key, episode.signature)
+                break
 
 
 def is_tag_about(tag: MinedEpisode, episode: MinedEpisode) -> bool:
@@ -283,6 +297,11 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 
 
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
+    """Return a candidate with status, delivery, score and their parts set from the replay of its trigger.
+
+    It is listed for review if the recorded calls prove its trigger, or if an agent wrote it. A candidate that has been
+    listed or decided before keeps its delivery.
+    """
     repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
     certainty = _get_certainty(candidate)
@@ -345,6 +364,11 @@ def _build_candidate(
     previous: Candidate | None,
     used_slugs: set[str],
 ) -> Candidate:
+    """Build the candidate of a signature from its episodes, or anew if there is a previous one.
+
+    It keeps the previous number, id, slug and decision. Only if an agent's tag gives it other words, it gets a new
+    number, so that it is shown again.
+    """
     tag = find_wording_source(mined_episodes)
     episode = _find_episode(mined_episodes)
     record = build_suggested_record(mined_episodes, occurrences, values)
@@ -354,7 +378,12 @@ def _build_candidate(
     is_judged = bool(tag.body.get("judged"))
     cured = bool(episode and (episode.body["worked"] or episode.body["person"]))
     # An agent's tag about a mined candidate brings other words, so it gets a new number, unless it was decided about.
-    is_reworded = previous is not None and (previous.tier, tag.tier) == (2, 1) and previous.status in (CANDIDATE, OPEN)
+    is_reworded = (
+        previous is not None
+        and previous.tier == MINED_TIER
+        and tag.tier == TAG_TIER
+        and previous.status in (CANDIDATE, OPEN)
+    )
     return Candidate(
         number=previous.number if previous and not is_reworded else 0,
         id=previous.id if previous else clock.create_ulid(now),
@@ -377,12 +406,9 @@ def _build_candidate(
 def find_wording_source(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode:
     """Return the episode whose words are proposed: the agent's own if it wrote a complete tag, else the best."""
     for episode in mined_episodes:
-        if (
-            episode.tier == TAG_TIER
-            and episode.body["problem"]
-            and episode.body["solution"]
-            and not episode.body["faults"]
-        ):
+        body = episode.body
+        is_complete = body["problem"] and body["solution"]
+        if episode.tier == TAG_TIER and is_complete and not body["faults"]:
             return episode
     return mined_episodes[0]
 
@@ -437,8 +463,11 @@ def build_suggested_record(
 
 
 def _get_pattern(triggers: Mapping[str, Any]) -> str:
-    keys = ("commandPatterns", "pathPatterns", "contentPatterns")
-    return next((str(triggers[key][0]) for key in keys if triggers.get(key)), "")
+    """Return the first pattern of triggers; "" if they have none."""
+    for key in ("commandPatterns", "pathPatterns", "contentPatterns"):
+        if triggers.get(key):
+            return str(triggers[key][0])
+    return ""
 
 
 def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]:

@@ -62,10 +62,8 @@ def read_in_processes(
         for share in shares:
             processes.append(_ReadingProcess(share, positions, read_transcript))
         for file, share_number in zip(files, share_of_file, strict=True):
-            yield (
-                file,
-                _receive_file(file, positions.get(file.path), processes[share_number], processes, read_transcript),
-            )
+            process = processes[share_number]
+            yield file, _receive_file(file, positions.get(file.path), process, processes, read_transcript)
     finally:
         for process in processes:
             process.stop()
@@ -149,6 +147,7 @@ def _send_portions(
     positions: ReadPositions,
     read_transcript: ReadTranscript,
 ) -> None:
+    """Read the files and send their portions; after each file send its end, or the error that stopped it."""
     for file in files:
         try:
             for portion in read_transcript(file, positions.get(file.path)):

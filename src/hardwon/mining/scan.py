@@ -70,8 +70,9 @@ def scan_transcripts(
     with _collect_garbage_rarely():
         for batch in _batch_portions(portions):
             episode_count += transcripts.store_portions(connection, [portion for portion, _, _ in batch], clock.now())
-            byte_count += sum(size for _, size, _ in batch)
-            malformed_lines += sum(line_count for _, _, line_count in batch)
+            for _, portion_bytes, portion_malformed_lines in batch:
+                byte_count += portion_bytes
+                malformed_lines += portion_malformed_lines
     transcripts.prune_calls(connection)
     now = clock.now()
     new_candidates: list[Candidate] = []
@@ -122,7 +123,11 @@ def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[Measur
 def find_transcript_folders(
     environment: Mapping[str, str], home: str, scan_paths: Sequence[str], agent: str = ""
 ) -> dict[str, list[str]]:
-    """Return the folders to search by agent: the given paths, or else every agent's own folders."""
+    """Return the paths to search, by the name of the agent that wrote what is there.
+
+    They are `scan_paths`, under the given agent, where "" means that any agent may have written them. Without paths
+    they are the folders of that agent, or of all agents if none is given.
+    """
     if scan_paths:
         return {agent: list(scan_paths)}
     return {
@@ -133,10 +138,14 @@ def find_transcript_folders(
 
 
 def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> bool:
-    """Return whether a background scan is due; a last scan in the future means that the clock was set back."""
+    """Return whether a background scan is due; never if `autoScanIntervalHours` is negative."""
     hours = float(values["autoScanIntervalHours"])
+    if hours < 0:
+        return False
     last = candidates.find_last_scan_time(connection, *COMPLETE_SCAN_KINDS)
-    return hours >= 0 and (last is None or not 0 <= now - last < hours * 3600)
+    if last is None or last > now:  # in the future: the clock was set back since
+        return True
+    return now - last >= hours * 3600
 
 
 @contextmanager
@@ -164,7 +173,10 @@ def find_vanished_transcripts(read_positions: Mapping[str, ReadPosition]) -> lis
 def find_changed_transcripts(
     folders: Mapping[str, Iterable[str]], read_positions: Mapping[str, ReadPosition]
 ) -> Iterator[TranscriptFile]:
-    """Yield transcripts in the agents' folders that changed since they were read; the key "" means any agent."""
+    """Yield transcripts in the folders, which are given by agent, that changed since they were read.
+
+    Under the key "" each file may be of any agent. A file that lies in two of the folders is yielded once.
+    """
     visited_paths: set[str] = set()
     for agent, agent_folders in folders.items():
         for folder in agent_folders:
@@ -173,13 +185,12 @@ def find_changed_transcripts(
                 if path in visited_paths or (read_position and transcript_files.is_unchanged(stat, read_position)):
                     continue
                 visited_paths.add(path)
-                if file_agent := _detect_agent(path, agent):
-                    yield TranscriptFile(
-                        path,
-                        file_agent,
-                        max(stat.st_size - (read_position.offset if read_position else 0), 0),
-                        stat.st_mtime,
-                    )
+                file_agent = _detect_agent(path, agent)
+                if not file_agent:
+                    continue
+                read_bytes = read_position.offset if read_position else 0
+                unread_bytes = max(stat.st_size - read_bytes, 0)
+                yield TranscriptFile(path, file_agent, unread_bytes, stat.st_mtime)
 
 
 def _find_transcripts(root: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -208,7 +219,7 @@ def _walk_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _detect_agent(path: str, expected_agent: str) -> str:
-    """Return the agent that wrote the file; "" if it is not the expected one."""
+    """Return the agent that wrote the file; "" if that is unknown or not the expected one ("" for any)."""
     if expected_agent and not transcript_files.is_agent_transcript_path(path, expected_agent):
         return ""
     try:

@@ -41,7 +41,10 @@ _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:
 
 
 def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) -> str:
-    """Describe the failure: the call in its shortest form and the line that names the cause."""
+    """Describe the failure: the call in its shortest form and the line that names the cause.
+
+    If a person refused the call, their words (`refusal`) take the place of the error (`quote`).
+    """
     described = describe_failed_call(call, diagnosis)
     if refusal:
         return f"{described} was refused: {shorten_text(refusal)}"
@@ -58,7 +61,8 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
 def _cut_speaker(cause: str, program: str) -> str:
     """Leave out what the sentence says already: the program's name and that it is an error, as in `kite: error: `."""
     speaker, _, rest = cause.partition(": ")
-    speaks_itself = speaker.split()[-1:] and speaker.split()[-1].rpartition("/")[2] == program
+    speaker_words = speaker.split()
+    speaks_itself = bool(speaker_words) and speaker_words[-1].rpartition("/")[2] == program
     # A number is a place in the program's input: `sed: 1: "s/a/b": …`.
     if speaks_itself and not rest[:1].isdigit():
         cause = rest
@@ -92,7 +96,10 @@ def _select_clauses(cause: str, word: str) -> str:
 def suggest_solution(
     call: Step, diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
 ) -> str:
-    """Describe what to do instead: a person's words, or else what the working call has and the failing one lacks."""
+    """Describe what to do instead: a person's words, or else what the working call has and the failing one lacks.
+
+    Return "" if neither is known. The agent's reason is added if it names the wrong word or an added argument.
+    """
     if person_words:
         return shorten_text(person_words, MAX_QUOTE_LENGTH)
     if cure is None:
@@ -110,8 +117,12 @@ def suggest_solution(
 
 
 def suggest_summary(problem: str) -> str:
-    """Shorten the problem to one line at a word boundary; the solution is always shown beside it."""
+    """Shorten the problem at a word boundary and drop the punctuation at its end.
+
+    The solution is left out, since it is always shown beside the summary.
+    """
     if len(problem) > _MAX_SUMMARY_CHARS:
+        # One character more, so that a word that ends exactly at the limit is kept.
         problem = problem[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0]
     return problem.rstrip(" .,;:…-")
 
@@ -152,7 +163,7 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
 
 
 def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: Step) -> str:
-    """Return the failed command with all that the fix runs before it, or if that is long with its last step."""
+    """Return the failed command after the setup that the fix runs: all of it, or its last step if all is too long."""
     started = diagnosis.program
     if diagnosis.command and not diagnosis.is_missing:
         started = _describe_command(diagnosis.command, call.cwd)
@@ -182,6 +193,7 @@ def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
 
 
 def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
+    """Say how the working shell call differs, in the form that fits the mistake; the most special forms come first."""
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
@@ -311,6 +323,7 @@ def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str])
 
 
 def _describe_command(command: SimpleCommand, cwd: str) -> str:
+    """Return a command on one line for use in backticks, without redirections; a long one is cut."""
     is_short = len(command.full_text) <= _MAX_CALL_CHARS
     # In a long command drop quoted text first: it is the subject of the call, not its form.
     words = command.full_text if is_short else command.code.replace("''", "'…'").replace('""', '"…"')

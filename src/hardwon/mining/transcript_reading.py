@@ -45,6 +45,7 @@ class TranscriptFile:
 def read_transcript(
     file: TranscriptFile, stored_position: ReadPosition | None, window: int, is_excluded: StepPredicate
 ) -> Iterator[MeasuredPortion]:
+    """Yield what is new in a transcript since the stored position, a portion at a time, with its size and faults."""
     with transcript_files.open_transcript(file.path, stored_position) as transcript:
         read_position = transcript.position
         for portion in _read_portions(
@@ -67,6 +68,10 @@ def _read_portions(
     window: int,
     is_excluded: StepPredicate,
 ) -> Iterator[Portion]:
+    """Yield the portions that the lines make, each with the state of reader and tracker at its end.
+
+    Hidden steps, such as those of private turns, go into no portion.
+    """
     reader = module.Reader(_load_state(read_position.reader))
     reader.usage = {}  # only the import of sessions needs the tokens
     watch_state = _load_state(read_position.watch) or {}
@@ -94,11 +99,10 @@ def _read_portions(
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
         reader_state, state = clean_state([dump_reader_state(reader, has_hidden_steps=has_hidden_steps), state])
-        yield builder.build_portion(
-            replace(
-                next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
-            )
+        end_position = replace(
+            next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
         )
+        yield builder.build_portion(end_position)
 
 
 def is_hardwon_call(step: Step) -> bool:
@@ -152,6 +156,7 @@ def _list_stored_texts(step: Step) -> tuple[str, ...]:
 
 
 def _replace_texts(step: Step, cleaned: Mapping[str, str]) -> Step:
+    """Return a step with the redacted form of each text that has one."""
     if cleaned.keys().isdisjoint(_list_stored_texts(step)):
         return step
     if step.kind == "call":
@@ -174,6 +179,7 @@ class _PortionBuilder:
         self._cancellations: list[tuple[str, str]] = []
 
     def add_step(self, step: Step) -> None:
+        """Add a call, which waits for its result, or the lesson blocks of a message; other steps add nothing."""
         if step.kind == "call":
             self._calls[step.id] = step
             self._call_outcomes.pop(step.id, None)
@@ -241,6 +247,7 @@ class _PortionBuilder:
         )
 
     def _add_lesson_blocks(self, step: Step) -> None:
+        """Apply the cancellations of a message, then add its `#lesson` blocks, except templates not filled in."""
         for problem in lesson_tags.find_cancellations(step.text):
             self._cancel_blocks(step.session, problem)
         for position, block in enumerate(lesson_tags.find_lesson_blocks(step.text)):

@@ -50,29 +50,44 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
     if command is None or not is_seen_whole or not PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
+    choices: list[dict[str, Any]]
     if diagnosis.is_missing:
-        program = build_ended_pattern(diagnosis.program)
-        is_wrapper = all(part.program != diagnosis.program for part in list_simple_commands(call.command))
-        # Patterns see a wrapper such as `timeout` only in the whole command.
-        choices = [_build_command_triggers((r"(?:^|[|;&(\n]\s*)" if is_wrapper else "^") + program)]
+        choices = [_build_missing_program_triggers(call, diagnosis.program)]
     else:
         choices = _list_command_triggers(command, diagnosis, cure)
         # If the fix has the same option, its value was wrong: `--std=c99x`.
         for word in list_literal_words(command):
             if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
                 choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
-    if cure and (option := _find_empty_value(command, cure)):
-        # The quotes are only in the full text, where quoted text of other commands may have the same words.
-        start = rf"^(?:\S*/)?{escape_word(diagnosis.program)}"
-        pattern = rf"{start}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
-        choices.append(_build_command_triggers(pattern, target="full"))
     if cure:
+        choices += _list_empty_value_triggers(command, diagnosis, cure)
         choices += _list_setup_triggers(call, diagnosis, choices, cure)
         choices += _list_addition_triggers(diagnosis, cure)
     for triggers in choices:
-        if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
+        if not matches_command(triggers, call.command):
+            continue
+        if cure is None or not matches_command(triggers, cure.command):
             return triggers
     return {}
+
+
+def _build_missing_program_triggers(call: Step, program: str) -> dict[str, Any]:
+    """Return triggers for a program that is not installed, at the start of a simple command."""
+    is_wrapper = all(part.program != program for part in list_simple_commands(call.command))
+    # Patterns see a wrapper such as `timeout` only in the whole command.
+    start = r"(?:^|[|;&(\n]\s*)" if is_wrapper else "^"
+    return _build_command_triggers(start + build_ended_pattern(program))
+
+
+def _list_empty_value_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
+    """Return triggers for an option to which only the fix gives an empty value, `sed -i ''`; none if there is none."""
+    option = _find_empty_value(command, cure)
+    if not option:
+        return []
+    # The quotes are only in the full text, where quoted text of other commands may have the same words.
+    start = rf"^(?:\S*/)?{escape_word(diagnosis.program)}"
+    pattern = rf"{start}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
+    return [_build_command_triggers(pattern, target="full")]
 
 
 def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
@@ -98,26 +113,42 @@ def _list_value_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> list[d
     """Return triggers for the wrong value of an option: `--format json`."""
     pattern = _build_subcommand_pattern(diagnosis)
     pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(diagnosis.word)}"
-    # A fix with the same words starts the program by its path: `.venv/bin/python -m gust`.
-    starts = (_build_program_start(diagnosis), f"^{escape_word(command.words[0])}")
-    return [_build_command_triggers(start + pattern) for start in starts]
+    return [_build_command_triggers(start + pattern) for start in _list_starts(command, diagnosis)]
+
+
+def _list_starts(command: SimpleCommand, diagnosis: Diagnosis) -> tuple[str, str]:
+    """Return two starts of a pattern: the program wherever it stands, and the first word as the call has it.
+
+    The first also matches a fix that has the same words and starts the program by its path, such as
+    `.venv/bin/python -m gust`. Then the second is taken, which does not match that fix.
+    """
+    return _build_program_start(diagnosis), f"^{escape_word(command.words[0])}"
 
 
 def _list_inner_word_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """Return triggers for a word that is only a part of an argument, as in a list or a quoted query."""
+    """Return triggers for a word that is only a part of an argument, as in a list or a quoted query.
+
+    Each is tried on the command without its quoted text (the default target), then on the full text, since the word
+    may stand in quotes.
+    """
     pattern = _build_subcommand_pattern(diagnosis)
     word_pattern = build_word_pattern(diagnosis.word)
     if option := _find_option_of_list(list_literal_words(command), diagnosis.word):  # `gh pr view --json title,stars`
         pattern += rf"{_ANYTHING_BETWEEN}{escape_word(option)}[ =][^\s|;&]*{word_pattern}"
     else:
         pattern += rf" [^|;&]*{word_pattern}"  # a query may have several lines
-    # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
-    starts = (_build_program_start(diagnosis), f"^{escape_word(command.words[0])}")
-    return [_build_command_triggers(start + pattern, target=target) for start in starts for target in ("", "full")]
+    choices: list[dict[str, Any]] = []
+    for start in _list_starts(command, diagnosis):
+        choices.append(_build_command_triggers(start + pattern))
+        choices.append(_build_command_triggers(start + pattern, target="full"))
+    return choices
 
 
 def _list_word_triggers(words: Sequence[str], diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
-    """Return triggers for a wrong word of the call: the program and its subcommand, with the word where it stands."""
+    """Return triggers for a wrong word of the call: the program and its subcommand, with the word where it stands.
+
+    If the fix passes the word on after ` -- `, the trigger is for the word before that.
+    """
     start = _build_program_start(diagnosis)
     word_pattern = _build_wrong_word_pattern(diagnosis)
     if cure and is_passed_on(diagnosis, cure):
@@ -135,7 +166,10 @@ def _list_word_triggers(words: Sequence[str], diagnosis: Diagnosis, cure: Step |
 
 
 def _build_pattern_in_order(words: Sequence[str], diagnosis: Diagnosis, word_pattern: str) -> str:
-    """Build the pattern of the subcommand and the wrong word, in the order of the call."""
+    """Build the pattern of the subcommand and the wrong word, in the order of the call.
+
+    A wrong command must follow the program or its subcommand directly; anything may stand before other wrong words.
+    """
     pattern = ""
     subcommand_words = diagnosis.subcommand.split()
     has_word = is_argument_before = False
@@ -155,12 +189,15 @@ def _build_pattern_in_order(words: Sequence[str], diagnosis: Diagnosis, word_pat
 
 
 def _build_wrong_word_pattern(diagnosis: Diagnosis) -> str:
+    """Build the pattern of the wrong word; what a shell expands stands for all words that it expands alike."""
     word = diagnosis.word
     if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
         return r"=\S"
     if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
         return rf"https?://[^\s|;&]*{escape_word(word[-1])}"
-    return build_letter_pattern(word[1]) if diagnosis.is_letter else build_ended_pattern(word)
+    if diagnosis.is_letter:
+        return build_letter_pattern(word[1])
+    return build_ended_pattern(word)
 
 
 def _list_program_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
@@ -171,7 +208,9 @@ def _list_program_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         first_argument = command.words[1]
         if not pattern and SUBCOMMAND.fullmatch(first_argument):
             pattern = _OPTIONS_BETWEEN + build_ended_pattern(first_argument)
-        return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
+        if not pattern:
+            pattern = r"(?![\w-])"  # the program's name ends here
+        return [_build_command_triggers(f"^{start}{pattern}")]
     if set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS:
         return []
     starts = (_build_program_start(diagnosis), f"^{escape_word(diagnosis.program)}")
@@ -212,9 +251,13 @@ def is_passed_on(diagnosis: Diagnosis, cure: Step) -> bool:
     if not diagnosis.word.startswith("-") or diagnosis.command is None or "--" in diagnosis.command.words:
         return False
     for part in list_simple_commands(cure.command):
-        words = part.words
-        if part.program == diagnosis.program and "--" in words and diagnosis.word in words[words.index("--") :]:
-            return diagnosis.word not in words[: words.index("--")]
+        if part.program != diagnosis.program or "--" not in part.words:
+            continue
+        separator = part.words.index("--")
+        own_words = part.words[:separator]
+        passed_words = part.words[separator:]
+        if diagnosis.word in passed_words:
+            return diagnosis.word not in own_words
     return False
 
 
@@ -238,7 +281,11 @@ def _list_setup_triggers(
 
 
 def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
-    """Return triggers for a call that lacks what the fix adds: an option, or an argument at the end."""
+    """Return triggers for a call that lacks what the fix adds: an option, or an argument at the end.
+
+    For an option they exclude calls that have it. For an argument they match only calls that end where the failed one
+    ends, redirections aside.
+    """
     failed = diagnosis.command
     if failed is None:
         return []
@@ -263,7 +310,10 @@ def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, 
 
 
 def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
-    """Return what only the fix has in front of the command, `source .venv/bin/activate` or `PYTHONPATH=.`; else ""."""
+    """Return what only the fix has in front of the command, `source .venv/bin/activate` or `PYTHONPATH=.`; else "".
+
+    An assignment counts more than a command before, and of these the last one counts.
+    """
     failed = diagnosis.command
     if failed is None or call.tool != SHELL_TOOL or cure.tool != SHELL_TOOL:
         return ""
@@ -273,18 +323,18 @@ def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
         is_new = part.words not in setup_before and len(part.words) > 1
         if part.program in SETUP_PROGRAMS and is_new and not _leaves_folder(part, call.cwd):
             setups.append(part)
-        if part.program != failed.program or not (part.words == failed.words or diagnosis.is_missing):
+        is_same_command = part.words == failed.words or diagnosis.is_missing
+        if part.program != failed.program or not is_same_command:
             continue
-        assignments = [word for word in part.prefix_words if word not in failed.prefix_words]
-        assignments = [word for word in assignments if _ASSIGNMENT.match(word)]
-        if assignments:
-            return assignments[0]
+        for word in part.prefix_words:
+            if word not in failed.prefix_words and _ASSIGNMENT.match(word):
+                return word
         return setups[-1].full_text if setups else ""
     return ""
 
 
 def _leaves_folder(command: SimpleCommand, cwd: str) -> bool:
-    """Return whether a `cd` goes anywhere but below the folder: back to the project, say, which is no lesson."""
+    """Return whether a `cd` goes to a folder that is not below `cwd`: going back to the project is no lesson."""
     target = normpath(join(cwd, command.words[1]))
     return command.program in FOLDER_PROGRAMS and not target.startswith(f"{normpath(cwd).rstrip('/')}/")
 
@@ -313,7 +363,7 @@ def _build_setup_pattern(setup: str) -> str:
 
 
 def _find_empty_value(command: SimpleCommand, cure: Step) -> str:
-    """Return an option that the fix gives an empty value: BSD's `sed -i ''`."""
+    """Return an option that the fix gives an empty value, as BSD's `sed -i ''`; "" if the failed command lacks it."""
     for part in list_simple_commands(cure.command):
         if part.program != command.program:
             continue
@@ -334,12 +384,14 @@ def _is_telling(word: str) -> bool:
 
 
 def _build_tool_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    """Build triggers for a call of a tool other than the shell; empty if nothing distinguishes it.
+
+    For a file tool they are the file's name, if the path was wrong (`is_path`). For others they are a missing or wrong
+    parameter, the wrong name in the first line, or the wrong word anywhere, unless the fix has it too.
+    """
     word = diagnosis.word
     if call.tool in FILE_TOOLS:
-        name = call.path.replace("\\", "/").rpartition("/")[2]
-        is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
-        escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
-        return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
+        return _build_file_triggers(call) if is_path and call.tool not in EDIT_TOOLS else {}
     if not word:
         return {}
     if diagnosis.is_absent:
@@ -355,23 +407,35 @@ def _build_tool_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *,
     return {"toolNames": [call.tool], "contentPatterns": [pattern]}
 
 
+def _build_file_triggers(call: Step) -> dict[str, Any]:
+    """Build triggers for a file's name in any folder; empty for a name that is too long or has only dots."""
+    name = call.path.replace("\\", "/").rpartition("/")[2]
+    if not name.strip(".") or len(name) > _MAX_NAME_CHARS:
+        return {}
+    escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
+    return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]}
+
+
 def matches_command(
     triggers: Mapping[str, Any], command: str, search: Callable[[str, str], object] = re.search
 ) -> bool:
     """Return whether a trigger's pattern matches one of the simple commands of a call, or the whole.
 
+    A match does not count where one of the trigger's exceptions (`unless`) matches the command as it is written.
     `search` takes a pattern and a text. The default has no time limit, so it is only for patterns that hardwon built.
     """
     is_full = triggers.get("commandMatchTarget") == "full"
-    views = [(command if is_full else get_command_code(command), command)]
+    whole = command if is_full else get_command_code(command)
+    views = [(whole, command)]  # the text that patterns are tried on, and the one that exceptions are tried on
     parts = list_simple_commands(command)
     for part, source_text in zip(parts, list_source_texts(command, parts), strict=True):
         view = part.full_text if is_full else " ".join(part.code.split())
         views.append((view, source_text))
     patterns = triggers.get("commandPatterns", ())
     exceptions = triggers.get("unless", ())
-    return any(
-        any(search(pattern, view) for pattern in patterns)
-        and not any(search(exception, source_text) for exception in exceptions)
-        for view, source_text in views
-    )
+    for view, source_text in views:
+        if not any(search(pattern, view) for pattern in patterns):
+            continue
+        if not any(search(exception, source_text) for exception in exceptions):
+            return True
+    return False

@@ -111,13 +111,7 @@ def preview_opening(connection: db.Connection, home: str, index: ManifestIndex, 
     """Return the text that a session starting in this folder would open with, without taking claims."""
     lines = build_lines(connection, home, projects.find_project_path(folder) if folder else "", index.settings)
     folders = projects.list_equivalent_folders(folder)
-    return build_session_brief(
-        index,
-        lines,
-        read_note_statements(folder),
-        None,
-        equivalent_folders=folders,
-    )
+    return build_session_brief(index, lines, read_note_statements(folder), None, equivalent_folders=folders)
 
 
 def build_lines(connection: db.Connection, home: str, project: str, values: Mapping[str, Any]) -> list[BriefLine]:
@@ -175,10 +169,9 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
         if outcome and tokenize(outcome) <= tokenize(step):
             last = request  # the next step repeats the outcome
         if last:
+            heading = _DRAFT_HEADING.format(draft.id)
             notice = sanitize_line(f"{last}; {handoffs.describe_next(step)}", _MAX_NOTICE)
-            yield BriefLine(
-                "handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", heading_rank=1
-            )
+            yield BriefLine("handoff", heading, f"last session: {notice} ({review})", heading_rank=1)
         else:
             yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", heading_rank=1)
             yield BriefLine("handoff", f"H{draft.id} hardwon handoff show H{draft.id}")
@@ -194,12 +187,12 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
     if page := handoffs.find_latest_page(connection, home, project):
         number = page.reflection.id
         day = strftime("%Y-%m-%d", localtime(page.reflection.decided_at or page.reflection.at))
-        yield BriefLine(
-            "resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", heading_rank=1
-        )
+        heading = _RESUME_HEADING.format(day, number)
+        yield BriefLine("resume", heading, f"handoff of {day}: {page.topic}", heading_rank=1)
         checker = StalenessChecker(connection, HANDOFF)
         # A newer draft says where things stand; of the older handoff the topic is enough.
-        for text in [page.topic] if draft_page else _list_handoff_texts(page):
+        texts = [page.topic] if draft_page else _list_handoff_texts(page)
+        for text in texts:
             state = checker.check(str(number), text)
             if state != GONE_CODE and (line := sanitize_line(text, MAX_FIELD)):
                 yield BriefLine("resume", f"H{number} {line}{_describe_staleness(state)}", line)

@@ -39,12 +39,10 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
         return ()
     # The sort is stable, so among equals the newest stays first.
     observations.sort(key=lambda observation: observation.type not in _IMPORTANT_TYPES)
-    first_alike = {(observation.title, observation.subtitle): observation for observation in reversed(observations)}
-    return [
-        _format_observation(observation)
-        for observation in observations
-        if first_alike[observation.title, observation.subtitle] is observation
-    ][:_MAX_FOR_FILE]
+    unlike: dict[tuple[str, str], BriefObservation] = {}
+    for observation in observations:
+        unlike.setdefault((observation.title, observation.subtitle), observation)
+    return [_format_observation(observation) for observation in unlike.values()][:_MAX_FOR_FILE]
 
 
 def _list_file_names(event: Event, project: str) -> list[str]:
@@ -62,12 +60,13 @@ def _list_file_names(event: Event, project: str) -> list[str]:
 
 
 def _format_observation(observation: BriefObservation) -> RecalledItem:
+    """Return an observation as the agent reads it: id, type, day, title and, if there is one, the subtitle."""
     title = sanitize_line(observation.title, MAX_TITLE)
     detail = sanitize_line(observation.subtitle, _MAX_DETAIL)
     day = strftime("%Y-%m-%d", localtime(observation.at))
-    text = f"O{observation.id} {sanitize_line(observation.type, 20)}, {day}: {title}" + (
-        f" ({detail})" if detail else ""
-    )
+    text = f"O{observation.id} {sanitize_line(observation.type, 20)}, {day}: {title}"
+    if detail:
+        text += f" ({detail})"
     return RecalledItem(f"O{observation.id}", title, text)
 
 
@@ -93,11 +92,12 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
         log.warning("nothing is recalled for a prompt: %s", error)
         return ()
     good_hits = [hit for hit in result.hits if hit.coverage >= _MIN_COVERAGE and hit.session != event.session]
-    titled_hits = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good_hits[:_MAX_FOR_PROMPT])
-    return [
-        RecalledItem(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}")
-        for hit, title in titled_hits
-    ]
+    items: list[RecalledItem] = []
+    for hit in good_hits[:_MAX_FOR_PROMPT]:
+        title = sanitize_line(hit.title, MAX_TITLE)
+        day = strftime("%Y-%m-%d", localtime(hit.at))
+        items.append(RecalledItem(hit.id, title, f"{hit.id} {day}: {title}"))
+    return items
 
 
 @lru_cache(maxsize=1)

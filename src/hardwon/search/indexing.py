@@ -110,6 +110,7 @@ def _index_waiting(
     counts: Counter[str],
     can_continue: Callable[[], bool],
 ) -> None:
+    """Index the words of waiting records in batches, as long as `can_continue`, and count them."""
     for start in range(0, len(waiting), READ_BATCH_SIZE):
         if not can_continue():
             return
@@ -119,6 +120,7 @@ def _index_waiting(
 def _embed_waiting(
     connection: Connection, home: str, model: vectors.Model, counts: Counter[str], can_continue: Callable[[], bool]
 ) -> None:
+    """Embed some of the documents without a vector in batches, as long as `can_continue`, and count them."""
     waiting = documents.list_unembedded(connection, _PLAN_BATCH_SIZE)
     for start in range(0, len(waiting), _EMBED_BATCH_SIZE):
         if not can_continue():
@@ -221,6 +223,7 @@ def _embed_batch(
 def _iter_texts(
     connection: Connection, home: str, waiting: Sequence[tuple[int, str, int, str]]
 ) -> Iterator[tuple[int, str]]:
+    """Yield the id and the text of each waiting document, read from its table or file; missing ones are skipped."""
     get_letter = itemgetter(1)
     for letter, group in groupby(sorted(waiting, key=get_letter), key=get_letter):
         kind = DOCUMENT_KINDS[letter]

@@ -107,6 +107,7 @@ class Period:
     words: str = ""
 
     def describe(self) -> str:
+        """Return the days of the period and the words that name it: `from 2026-03-02 until 2026-03-08 (last week)`."""
         first = f"{datetime.fromtimestamp(self.since):%Y-%m-%d}" if self.since else ""
         last = f"{datetime.fromtimestamp(self.until - 1):%Y-%m-%d}" if self.until else ""
         if first == last:

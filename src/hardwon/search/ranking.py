@@ -64,6 +64,7 @@ class _WordMatches:
     word_weights: dict[str, float]
 
     def get_weights(self, ids: Sequence[int]) -> dict[int, float]:
+        """Return the weights of these documents by id; 0 for those that no word selected."""
         import numpy
 
         if not len(self.ids) or not ids:
@@ -131,10 +132,10 @@ def rank_records(
     scores = matches.get_weights(list({*candidates, *_list_neighbours(neighbours)}))
     candidates = _apply_filters(connection, list(scores), filters)
     similarities = _compare_vectors(connection, candidates, vector)
-    expected_scores = {
-        document_id: shared_score + _MEANING_WEIGHT * similarities.get_square(document_id)
-        for document_id, (shared_score, _) in _share_scores(scores, neighbours).items()
-    }
+    expected_scores: dict[int, float] = {}
+    for document_id, (shared_score, _) in _share_scores(scores, neighbours).items():
+        expected_scores[document_id] = shared_score + _MEANING_WEIGHT * similarities.get_square(document_id)
+    # Reading and matching texts is slow, so only the most promising candidates are read.
     candidates.sort(key=lambda document_id: (-expected_scores[document_id], -document_id))
     found_documents = documents.read_documents(connection, candidates[: max(_MIN_READ, 3 * limit)])
     loaded = load_records(connection, home, found_documents)
@@ -193,8 +194,10 @@ def add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
 
 def find_asked(document: dict[str, Any], neighbours: dict[int, tuple[int | None, ...]]) -> int:
     """Return the document of the prompt that last words answer; 0 if there is none."""
-    prompt_ids = neighbours.get(document["id"], ()) if document["kind"] == "E" else ()
-    return next(iter(prompt_ids), None) or 0
+    if document["kind"] != "E":
+        return 0
+    prompt_ids = neighbours.get(document["id"])
+    return (prompt_ids[0] or 0) if prompt_ids else 0
 
 
 def load_records(
@@ -215,6 +218,7 @@ def load_records(
 
 
 def _apply_filters(connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]]) -> list[int]:
+    """Return the documents that have a word of each group of filter words."""
     if not filters:
         return list(ids)
     words_by_id = documents.read_words(connection, ids)
@@ -231,6 +235,11 @@ def _match_words(
     scope: Scope,
     filters: Sequence[Sequence[str]],
 ) -> _WordMatches:
+    """Return the documents with words of the query, weighted by how rare the words are and by how short the text is.
+
+    Rare words select first, until there are enough documents. If all words are frequent, the latest documents with all
+    of them are taken.
+    """
     import numpy
 
     total = max(documents.count_documents(connection, scope, _MAX_TOTAL), 1)
@@ -277,10 +286,12 @@ def _match_frequent_words(
 
 
 def _compute_weight(count: int, total: int) -> float:
+    """Return the weight of a word that `count` of `total` documents have, as BM25 does: rare words weigh more."""
     return log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
 def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) -> _Similarities:
+    """Compare documents with the query's vector; those that have no vector yet are missing in the result."""
     import numpy
 
     stored_vectors = []

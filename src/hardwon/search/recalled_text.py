@@ -53,6 +53,7 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
 def _format_line(
     record: Mapping[str, Any], label: str, title: str, *, show_project: bool = False, mark: str = " "
 ) -> str:
+    """Return a line of an index: id, time, label, title and the tokens that the whole record costs."""
     cells = [record["id"], _format_time(record["at"]) or "-", sanitize_line(label, _MAX_TYPE)]
     if title:
         cells.append(sanitize_line(title, MAX_TITLE))
@@ -123,6 +124,7 @@ def _cut_piece(text: str, offset: int, record_id: str) -> str:
 
 
 def _format_record(record: Mapping[str, Any]) -> str:
+    """Return a whole record: a line that says what it is, its lists such as files, and its text."""
     if record["type"] in ("", record["kind"]):
         kind = record["kind"]
     else:

@@ -146,6 +146,7 @@ def build_handoff_record(page: handoffs.HandoffPage) -> dict[str, Any]:
 def _assemble_record(
     record_id: str, kind: str, content: RecordContent, source: Mapping[str, Any], **extra_fields: Any
 ) -> dict[str, Any]:
+    """Build a record, with the same fields for every kind; `source` has the time, the project and the session."""
     return {
         "id": record_id,
         "kind": kind,
@@ -222,6 +223,7 @@ def _extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
 
 
 def _extract_observation(row: dict[str, Any]) -> RecordContent:
+    """Return the words of an observation; without a title its first fact is the title."""
     facts = _parse_string_list(row["facts"])
     fact_lines = [f"- {fact}" for fact in facts]
     files = [*_parse_string_list(row["files_modified"]), *_parse_string_list(row["files_read"])]
@@ -235,6 +237,7 @@ def _extract_observation(row: dict[str, Any]) -> RecordContent:
 
 
 def _extract_event(row: dict[str, Any]) -> RecordContent:
+    """Return the words of an event: a call with its input and result, or what an agent said."""
     if row["kind"] != "tool":
         return RecordContent(_make_title(row["response"]), row["response"], row["kind"])
     tool_input = parse_json_or_text(row["input"])
@@ -248,12 +251,7 @@ def _extract_event(row: dict[str, Any]) -> RecordContent:
     title = f"{row['tool']}{outcome}"
     if subject:
         title += f": {shorten_line(subject.removeprefix(row['project'] + os.sep), _MAX_TITLE_CHARS)}"
-    return RecordContent(
-        title,
-        _join_lines([*texts, result]),
-        row["tool"],
-        files,
-    )
+    return RecordContent(title, _join_lines([*texts, result]), row["tool"], files)
 
 
 def _make_title(text: str) -> str:

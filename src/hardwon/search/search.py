@@ -136,15 +136,19 @@ class _Filters:
 
     def is_met_by(self, record: dict[str, Any]) -> bool:
         """Return whether a record really passes; filter words only preselect, since different values may share one."""
-        return (
-            (not self.kinds or record["id"][0] in self.kinds)
-            and self.record_type.lower() in ("", record["type"].lower())
-            and self.host.lower() in ("", record["host"].lower())
-            and (not self.concept or self.concept.lower() in map(str.lower, record["concepts"]))
-            and (not self.file or any(_is_path_end(self.file, file) for file in record["files"]))
-            and record["at"] >= self.since
-            and (not self.until or record["at"] < self.until)
-        )
+        if self.kinds and record["id"][0] not in self.kinds:  # an id begins with the letter of its kind
+            return False
+        if self.record_type and self.record_type.lower() != record["type"].lower():
+            return False
+        if self.host and self.host.lower() != record["host"].lower():
+            return False
+        if self.concept and self.concept.lower() not in map(str.lower, record["concepts"]):
+            return False
+        if self.file and not any(_is_path_end(self.file, file) for file in record["files"]):
+            return False
+        if self.until and record["at"] >= self.until:
+            return False
+        return bool(record["at"] >= self.since)
 
 
 _NO_FILTERS = _Filters(kinds=(), record_type="", concept="", file="", host="", since=0.0, until=0.0)
@@ -219,9 +223,13 @@ class _Search:
             self._scope = documents.build_scope(self._projects, filters.since, filters.until)
 
     def run(self, limit: int, now: float, current_projects: Sequence[int]) -> list[Hit]:
+        """Return the hits: the latest records for a query without words, else those that it names by id or answers."""
         if not extract_words(self._query, is_query=True):
             return self._build_hits(self._iter_latest(limit), limit)
-        return self._build_hits(self._find_by_id() or self._rank(limit, now, current_projects), limit)
+        results = self._find_by_id()
+        if not results:
+            results = self._rank(limit, now, current_projects)
+        return self._build_hits(results, limit)
 
     def _rank(self, limit: int, now: float, current_projects: Sequence[int]) -> list[RankedRecord]:
         """Return the records that answer the query, best first; none if no record has enough of it."""
@@ -260,6 +268,11 @@ class _Search:
         return records_with_names or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
+        """Return whether the records answer the query, so that they are shown as hits.
+
+        One must be strong enough, and stronger if they lack a name or an unusual word of the query. Meaning alone
+        suffices only if none has enough of the query's words and no word is lacking.
+        """
         lacks_name = self._lacks_name(ranked)
         self.lacks_words = lacks_name or self._lacks_unusual_word(ranked)
         if lacks_name:
@@ -372,6 +385,7 @@ class _Search:
         return [item for item in self._load(in_scope, score=1.0) if self._filters.is_met_by(item.record)]
 
     def _load(self, found_documents: Sequence[dict[str, Any]], score: float = 0.0) -> list[RankedRecord]:
+        """Load the records of documents; those that were deleted meanwhile are left out."""
         loaded = ranking.load_records(
             self._connection, self._home, {document["id"]: document for document in found_documents}
         )
@@ -415,6 +429,7 @@ class _Search:
         return result.score == 1.0 and not result.match.words
 
     def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
+        """Build the hit that is shown for a record: an excerpt around the words of the query, and why it was found."""
         record = result.record
         text = records.strip_repeated_subject(record)
         stripped_length = len(record["text"]) - len(text)
@@ -483,6 +498,7 @@ def _drop_repeated_prompts(ranked: Sequence[RankedRecord]) -> list[RankedRecord]
 
 
 def _has_name(item: RankedRecord, name: str) -> bool:
+    """Return whether a record has every part of a name, though perhaps apart."""
     return set(split_query(name)).issubset(item.match.words)
 
 

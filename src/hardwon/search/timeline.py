@@ -71,12 +71,16 @@ def build_timeline(
 
 
 def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
-    """Return the project and the time of a record, even if it is not indexed."""
+    """Return the project and the time of a record, even if it is not indexed; None if there is no such record."""
     if kind.table:
         rows = read_source_rows(connection, kind, [row])
-        return (rows[0]["project_number"], rows[0]["at"]) if rows else None
+        if not rows:
+            return None
+        return rows[0]["project_number"], rows[0]["at"]
     document = documents.find_by_source(connection, kind.letter, row, name)
-    return (document["project"], document["at"]) if document else None
+    if not document:
+        return None
+    return document["project"], document["at"]
 
 
 def _list_nearest(
@@ -117,5 +121,9 @@ def _build_latest(
         )
     project_records.sort(key=lambda record: float(record["at"]))
     latest = project_records[-limit:] if limit else []  # [-0:] would be all
-    empty_note = f"nothing of type {record_type[:80]!r} is recorded here" if record_type else "nothing is recorded yet"
-    return Timeline(anchor="", records=tuple(latest), note="" if latest else empty_note)
+    note = ""
+    if not latest and record_type:
+        note = f"nothing of type {record_type[:80]!r} is recorded here"
+    elif not latest:
+        note = "nothing is recorded yet"
+    return Timeline(anchor="", records=tuple(latest), note=note)

@@ -167,6 +167,7 @@ def load_model(folder: str | None = None) -> Model:
 
 
 def _read_metadata(folder: str) -> dict[str, Any]:
+    """Return what `model.json` says; ValueError if it is for another version or lacks the checksum of a file."""
     with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
         metadata: dict[str, Any] = json.load(file)
     if metadata["version"] != MODEL_VERSION:
@@ -252,6 +253,7 @@ def find_nearest(
 
 
 def _is_in_scope(document_ids: numpy.ndarray, scope: Scope) -> numpy.ndarray:
+    """Return for each document whether its id lies in one of the ranges of the scope."""
     import numpy
 
     inside = numpy.zeros(len(document_ids), bool)

@@ -85,7 +85,8 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
     unique_words: dict[str, None] = {}
     if not text.isascii():
         text = normalize("NFKC", text)  # makes wide and narrow forms of a character equal
-    for run in (_ASCII_RUN if text.isascii() else _WORD_RUN).finditer(text):
+    pattern = _ASCII_RUN if text.isascii() else _WORD_RUN
+    for run in pattern.finditer(text):
         unspaced, identifier = run.groups()
         if unspaced:
             unique_words.update(dict.fromkeys(_split_unspaced(unspaced, is_query)))
@@ -95,7 +96,9 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
         else:
             unique_words.update(dict.fromkeys(_split_identifier(identifier)))
     words = [word for word in unique_words if word not in STOP_WORDS and len(word) <= MAX_WORD_LENGTH]
-    return words if text.isascii() else list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
+    if text.isascii():
+        return words
+    return list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
 
 
 def _fold_unspaced(text: str) -> str:
@@ -211,7 +214,8 @@ def list_names(query: str) -> list[str]:
     names = []
     for match in _WORD.finditer(query):
         word = match[0]
-        is_first = not query[: match.start()].strip() or query[: match.start()].rstrip()[-1] in ".!?:"
+        text_before = query[: match.start()].rstrip()
+        is_first = not text_before or text_before[-1] in ".!?:"
         has_inner_sign = "_" in word.strip("_") or any(char.isupper() for char in word[1:])
         has_digit = not word.isalpha() and not word.isdigit()
         if has_inner_sign or has_digit or (word[0].isupper() and not is_first):
@@ -241,7 +245,9 @@ def match_text(
         starts = [start for start, _ in _find_word(scanned, lowered, word)]
         if not starts and word in whole_names:
             starts = [start for start, _ in _find_word(scanned, lowered, whole_names[word])]
-        count = len(starts) + bool(extra_text and next(_find_word(extra_text, lowered_extra, word), None))
+        count = len(starts)
+        if extra_text and next(_find_word(extra_text, lowered_extra, word), None):
+            count += 1  # however often it stands there
         if not count and not word.isascii() and word in _fold_unspaced(scanned):
             count = 1
             starts = [0]
@@ -317,7 +323,9 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS, *, is_ma
         if " " in excerpt[max_chars // 2 :]:
             excerpt = excerpt.rsplit(maxsplit=1)[0]
         excerpt = _DANGLING_MARKER.sub("", excerpt)
-    return f"{'…' if begin else ''}{excerpt}{'…' if is_cut else ''}"
+    if begin:
+        excerpt = f"…{excerpt}"
+    return f"{excerpt}…" if is_cut else excerpt
 
 
 def strip_markup(text: str) -> list[str]:

@@ -93,13 +93,16 @@ def is_noun(word: str) -> bool:
 @lru_cache(maxsize=64)  # a line is compared with each command of a call
 def list_named_words(line: str) -> tuple[list[str], list[str]]:
     """Return the words that a line names: those after a noun such as "option", and all others."""
-    names = _list_tokens(_NAMED, line) + [match["before"] or match["after"] for match in _NOT_FOUND_NAME.finditer(line)]
+    names = _list_tokens(_NAMED, line)
+    names += [match["before"] or match["after"] for match in _NOT_FOUND_NAME.finditer(line)]
     clauses = line.split(": ")
-    if len(names) > 1 and len(clauses) > 1:  # one clause says where it failed, another what is unknown
-        blamed = [
-            name for clause in clauses if _BLAME.search(fold_case(clause)) for name in _list_tokens(_NAMED, clause)
-        ]
-        names = list(dict.fromkeys([*blamed, *names]))
+    if len(names) > 1 and len(clauses) > 1:
+        # One clause says where it failed, another what is unknown: names in the latter come first.
+        blamed_names: list[str] = []
+        for clause in clauses:
+            if _BLAME.search(fold_case(clause)):
+                blamed_names += _list_tokens(_NAMED, clause)
+        names = list(dict.fromkeys([*blamed_names, *names]))
     return _list_tokens(_AFTER_NOUN, line), names
 
 
@@ -108,10 +111,13 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
     tokens: list[str] = []
     for match in pattern.finditer(line):
         token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,()\\").rstrip(".,")
-        tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
-    return list(filter(None, tokens))
+        if token.startswith("-") and "*" not in token:  # with `*` zsh took all of it for a file pattern
+            token = token.partition("=")[0]
+        if token:
+            tokens.append(token)
+    return tokens
 
 
 def fold_name(name: str) -> str:
-    """Return a name as programs compare it that turn `--reporter-json` into `reporterJson`."""
+    """Return a name without dashes and case, since some programs call `--reporter-json` `reporterJson` in errors."""
     return name.replace("-", "").replace("_", "").lower()

@@ -252,11 +252,14 @@ def cut_middle(text: str) -> str:
 
 
 def find_failure_line(text: str, *, is_shell: bool) -> str:
-    """Return the line that names the failure; tools other than a shell begin with it."""
-    lines = list_lines(cut_middle(text))
+    """Return the line that names the failure; "" for a result without lines.
+
+    Tools other than a shell begin with it. In a shell it is the first line that a program begins with its own name,
+    else the last line with words of failure, else the last line. After a Python traceback the order is reversed.
+    """
+    text_lines = list(list_lines(cut_middle(text)))
     if not is_shell:
-        return _find_tool_message(list(lines))
-    text_lines = list(lines)
+        return _find_tool_message(text_lines)
     if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
         text_lines.reverse()
     program_lines = [
@@ -288,10 +291,14 @@ def _find_tool_message(lines: Sequence[str]) -> str:
 
 
 def list_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a result, stripped, without empty ones and without the agent's own status marks."""
     for raw_line in text.splitlines():
         # Every status mark contains one of these two texts, which are faster to find than the pattern.
-        bare = _STATUS_MARKS.sub("", raw_line) if "_error>" in raw_line or " code " in raw_line else raw_line
-        if line := bare.strip():
+        line = raw_line
+        if "_error>" in raw_line or " code " in raw_line:
+            line = _STATUS_MARKS.sub("", raw_line)
+        line = line.strip()
+        if line:
             yield line
 
 
@@ -322,9 +329,11 @@ def classify_failure(text: str, line: str, command: str) -> FailureKind:
     if kind := classify_line(line):
         return kind
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
-    if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
+    if speaks_for_itself:
+        return "other"
+    if _is_check_command(command) or _CODE_FAILURE.search(cut_middle(text)):
         return "code"
-    return "other" if speaks_for_itself or has_failure_words(line) else "silent"
+    return "other" if has_failure_words(line) else "silent"
 
 
 @lru_cache(maxsize=256)  # the same error comes several times in a session
@@ -444,10 +453,12 @@ def _list_blamed_names(lines: Sequence[str], number: int) -> set[str]:
 
 
 def find_failed_program(command: str, line: str) -> str:
-    """Return the program that failed: the one the line begins with, else the first that does work."""
+    """Return the program that failed: the one the line begins with, else the first that does work; "" if none does."""
     programs = [part.program for part in list_working_commands(command) if _PROGRAM_NAME.match(part.program)]
     claimed_program = line.partition(":")[0].rpartition("/")[2]
-    return claimed_program if claimed_program in programs else next(iter(programs), "")
+    if claimed_program in programs:
+        return claimed_program
+    return programs[0] if programs else ""
 
 
 def compute_signature(tool: str, command: str, text: str) -> str:
@@ -468,6 +479,7 @@ def build_signature(tool: str, command: str, kind: FailureKind, line: str) -> st
 
 
 def _list_signature_words(text: str) -> list[str]:
+    """Return the words of a text in lower case; what differs between occurrences becomes one word, such as `path`."""
     folded = normalize_text(text[:MAX_QUOTE_LENGTH])
     for pattern, replacement in _SIGNATURE_FOLDS:
         folded = pattern.sub(replacement, folded)

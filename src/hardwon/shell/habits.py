@@ -16,10 +16,15 @@ _RUNNER_WORDS = frozenset(["run", "exec", "x", "tool", "dlx", "compose"])
 
 def list_first_words(command: str) -> list[str]:
     """Return the programs of a command that do something, with their subcommands: `git commit`, `bun run lint`."""
-    return [name for part in list_working_commands(command) if (name := _build_habit_name(part.program, part.words))]
+    names = [_build_habit_name(part.program, part.words) for part in list_working_commands(command)]
+    return [name for name in names if name]
 
 
 def _build_habit_name(program: str, words: tuple[str, ...]) -> str:
+    """Return the program with its subcommand, or the path of a project's script; "" if it only shows something.
+
+    After a word such as `run`, the name of what it runs belongs to it too.
+    """
     if program in READ_ONLY_PROGRAMS or not _PROGRAM.fullmatch(program):
         return ""
     if words and "/" in words[0] and _PROGRAM.fullmatch(words[0]) and not words[0].startswith(".."):
@@ -35,5 +40,5 @@ def _build_habit_name(program: str, words: tuple[str, ...]) -> str:
 
 
 def count_first_words(commands: Iterable[str]) -> Counter[str]:
-    """Return how many of the commands have each first words."""
+    """Return for the first words of these commands how many of the commands have them."""
     return Counter(name for command in commands for name in set(list_first_words(command)))

@@ -168,7 +168,8 @@ class _Scan:
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
-        self.text = text + "\n"  # an extra newline, so that looking ahead one character is always possible
+        # One newline more than `size` counts: a look at the next character always finds one, and a word ends there.
+        self.text = text + "\n"
         self.size = len(text)
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
@@ -253,8 +254,10 @@ def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: 
     if mode:
         if mode == "for":
             scan.loop_words.append((i, word.value))
-        ends, next_mode = _MODE_ENDS.get(mode, (word.value, ""))
-        return word.end, next_mode if word.value == ends else mode
+        ending_word, next_mode = _MODE_ENDS.get(mode, (word.value, ""))  # a mode that is not in it lasts for one word
+        if word.value == ending_word:
+            mode = next_mode
+        return word.end, mode
     is_first = not words or (len(words) == 1 and words[0].value == "time")
     if is_first and is_bare and word.value in _RESERVED:
         words.clear()
@@ -266,6 +269,10 @@ def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: 
 
 
 def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) -> _Word:
+    """Read the redirection whose operator is at `i`; `start` is before its number, as in `2>`.
+
+    A file that it writes is recorded, and a heredoc waits for its body.
+    """
     op = next(op for op in _REDIRECTIONS if scan.text.startswith(op, i))
     i = end = i + len(op)
     while scan.text[i] in _BLANK:
@@ -328,10 +335,10 @@ def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
     while i < scan.size:
         c = text[i]
         if c not in _SPECIAL:
-            begin = i
+            piece_start = i
             while text[i] not in _SPECIAL:
                 i += 1
-            parts.append(text[begin:i])
+            parts.append(text[piece_start:i])
         elif c in "\\'\"$" or (c == "`" and closer != c) or (c in "<>" and text[i + 1] == "("):
             i = _read_piece(scan, i, parts, depth)
         elif c == "(" and i > start and text[i - 1] in "=?*+@" and depth < _MAX_DEPTH:  # an array or a glob
@@ -343,11 +350,14 @@ def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
 
 
 def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> int:
-    """Return the position after `closing`, in brackets where `&&`, `(` or `<` have another meaning."""
+    """Return the position after `closing`, in brackets where `&&`, `(` or `<` have another meaning.
+
+    The end of the text or of surrounding backticks ends them too.
+    """
     while i < scan.size and (scan.text[i] != "`" or closer != "`"):
-        begin = i
+        word_start = i
         i = max(_read_word(scan, i, closer, depth).end, i + 1)
-        if scan.text[begin:i] == closing:
+        if scan.text[word_start:i] == closing:
             break
     return i
 
@@ -358,12 +368,16 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
     pair = scan.text[i : i + 2]
     if pair == "\\\n":
         return _skip_unseen(scan, i, "")
-    if char == "\\" or (char == "$" and pair[1] not in "({'\""):
-        parts.append(pair[1] if char == "\\" else "$")
-        return i + (2 if char == "\\" else 1)
+    if char == "\\":
+        parts.append(pair[1])
+        return i + 2
+    if char == "$" and pair[1] not in "({'\"":  # a parameter keeps its name: `$HOME`
+        parts.append("$")
+        return i + 1
     if pair in ("$'", '$"'):
         scan.cuts.append((i, i + 1, False))
-        return _read_quoted(scan, i + 2, pair if pair == "$'" else '"', parts, depth)
+        opening = "$'" if pair == "$'" else '"'  # in `$"` a backslash means what it means in `"`
+        return _read_quoted(scan, i + 2, opening, parts, depth)
     if char in "'\"":
         return _read_quoted(scan, i + 1, char, parts, depth)
     if pair == "${":
@@ -374,17 +388,28 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
     parts.append("$()")
     if scan.text.startswith("$((", i):
         return _read_quoted(scan, i + 3, "((", [], depth)
-    begin, closer = (i + 1, "`") if char == "`" else (i + 2, ")")
-    return _read_commands(scan, begin, closer, depth + 1) if depth < _MAX_DEPTH else begin
+    if char == "`":
+        inside_start = i + 1
+        closer = "`"
+    else:  # `$(`, `<(` or `>(`
+        inside_start = i + 2
+        closer = ")"
+    if depth >= _MAX_DEPTH:
+        return inside_start
+    return _read_commands(scan, inside_start, closer, depth + 1)
 
 
 def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int) -> int:
-    """Read a quote or an expansion whose inside begins at `i`, with commands substituted in it as code."""
+    """Read the inside of a quote or an expansion from `i`; return the position after its closing.
+
+    The text goes into `parts`, as it reads after the shell's escapes. Commands substituted in it are recorded as code.
+    The text between them becomes cuts, but only in quotes: what stands in `${…}` or `((…))` remains code.
+    """
     text = scan.text
-    begin = i
-    level = 0
+    cut_start = i
+    level = 0  # of brackets inside, whose closings do not end the expansion
     stops, escapes = _QUOTES[opening]
-    cuts = scan.cuts if opening[-1] in "'\"" else []
+    is_quote = opening[-1] in "'\""
     # Scripts of thousands of characters stand in quotes: jump to the end if nothing before it has a meaning.
     end = text.find(stops[0], i, scan.size)
     if end > i and not any(text.find(stop, i, end) >= 0 for stop in stops[1:]):
@@ -403,14 +428,22 @@ def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int
             parts.append(escapes.get(pair[1], pair))
             i += 2
         elif c == "`" or (pair == "$(" and text[i + 2] != "("):
-            cuts.append((begin, i, False))
-            begin = i = _read_piece(scan, i, parts, depth)
-        else:  # brackets in brackets; in `${}` a double quote does not end the one around it
-            level += (pair == "${" or c == "(") - (c in "})" and level > 0)
+            if is_quote:
+                scan.cuts.append((cut_start, i, False))
+            i = _read_piece(scan, i, parts, depth)
+            cut_start = i
+        else:
+            # Count brackets in brackets; in `${}` a double quote does not end the one around it.
+            if pair == "${" or c == "(":
+                level += 1
+            elif c in "})" and level > 0:
+                level -= 1
             parts.append(c)
             i += 1
-    cuts.append((begin, i, False))
-    return min(i + (2 if opening == "((" and text[i : i + 2] == "))" else 1), scan.size)
+    if is_quote:
+        scan.cuts.append((cut_start, i, False))
+    closing_length = 2 if opening == "((" and text[i : i + 2] == "))" else 1
+    return min(i + closing_length, scan.size)
 
 
 def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
@@ -435,40 +468,49 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
         if len(scan.simples) > scan.max_simples:
             raise _TooManyCommands
         script, reads_input = _find_shell_script(program, values[program_index + 1 :])
-        for word in words if reads_input else ():
-            word.runs = True
-            script = word.value if word.op == "<<<" else script
-        if depth < _MAX_DEPTH:
-            if script:
-                inner = _scan_command(script, depth + 1, max_simples=scan.max_simples)
-                scan.simples += [
-                    SimpleCommand(
-                        simple.program, simple.code, simple.full_text, start, end, simple.prefix_words, simple.words
-                    )
-                    for simple in inner.simples
-                ]
-                scan.redirections += [(end, file) for _, file in inner.redirections]
-                scan.loop_words += [(start, value) for _, value in inner.loop_words]
-            for command in _list_find_commands(plain_words[program_index:]) if program == "find" else ():
+        if reads_input:
+            for word in words:
+                word.runs = True
+                if word.op == "<<<":
+                    script = word.value
+        if script and depth < _MAX_DEPTH:
+            _record_script(scan, script, start, end, depth + 1)
+        if program == "find" and depth < _MAX_DEPTH:
+            for command in _list_find_commands(plain_words[program_index:]):
                 _record_command(scan, command, depth + 1)
     words.clear()
 
 
+def _record_script(scan: _Scan, script: str, start: int, end: int, depth: int) -> None:
+    """Record what a script inside a command runs, at the position of that command."""
+    inner = _scan_command(script, depth, max_simples=scan.max_simples)
+    for simple in inner.simples:
+        scan.simples.append(
+            SimpleCommand(simple.program, simple.code, simple.full_text, start, end, simple.prefix_words, simple.words)
+        )
+    scan.redirections += [(end, file) for _, file in inner.redirections]
+    scan.loop_words += [(start, value) for _, value in inner.loop_words]
+
+
 def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
-    """Return the commands that find starts."""
+    """Return the commands that find starts; some of the lists are empty."""
     commands = [list[_Word]()]
-    inside = False
+    is_inside = False
     for word in words:
-        if word.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
-            inside = not inside
+        ends = (";", "+") if is_inside else ("-exec", "-execdir", "-ok", "-okdir")
+        if word.value in ends:
+            is_inside = not is_inside
             commands.append([])
-        elif inside:
+        elif is_inside:
             commands[-1].append(word)
     return commands
 
 
 def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> str:
-    """Return the text from `start` to `end` without its cuts, of which the first is `cut` or a later one."""
+    """Return the text from `start` to `end` without its cuts, of which the first is `cut` or a later one.
+
+    A `full` text keeps what is in quotes, and leaves out only comments and continued lines' ends.
+    """
     pieces = []
     while cut < len(scan.cuts) and scan.cuts[cut][0] < end:
         cut_start, cut_end, is_always_cut = scan.cuts[cut]
@@ -507,12 +549,17 @@ def _find_program_index(values: Sequence[str]) -> int:
         name = values[i].rpartition("/")[2]
         if name not in _WRAPPERS:
             break
-        i = _skip_options(values, i + 1, _WRAPPERS[name], _FINAL_OPTIONS.get(name, ())) + (name == "timeout")
+        i = _skip_options(values, i + 1, _WRAPPERS[name], _FINAL_OPTIONS.get(name, ()))
+        if name == "timeout":
+            i += 1  # its duration
     return program_index
 
 
 def _get_program_name(values: Sequence[str]) -> str:
-    """Return the program's name; `hardwon` however it was started."""
+    """Return the name of the program that the words start; "" without words.
+
+    Hardwon is named however it was started: by its path, by `uvx`, `uv run` or `pipx run`, or as a module of Python.
+    """
     name = rest = values[0].rpartition("/")[2] if values else ""
     if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
         values = values[_skip_options(values, 1 if name == "uvx" else 2, _LAUNCHER_VALUE_OPTIONS) :]

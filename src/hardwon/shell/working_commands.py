@@ -27,14 +27,20 @@ READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_VIEWERS.split())
 
 @lru_cache(maxsize=256)  # a call is compared with every open episode
 def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
+    """Return the simple commands and the code of a command's beginning."""
     start = command[:_MAX_PARSED_CHARS]
-    commands, code = parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
+    parsed = parse_with_code(start)
+    if parsed is None:  # too many commands to be parsed at once
+        parsed = parse_simple_commands(start), extract_code(start)
+    commands, code = parsed
     spans = Counter((part.start, part.end) for part in commands)
     # The commands in `bash -lc '…'` have the shell's span. What fails is one of them, and not the shell.
-    return [part for part in commands if part.program not in SHELLS or spans[part.start, part.end] == 1], code
+    parts = [part for part in commands if part.program not in SHELLS or spans[part.start, part.end] == 1]
+    return parts, code
 
 
 def list_simple_commands(command: str) -> list[SimpleCommand]:
+    """Return the simple commands in the beginning of a command; of `bash -c '…'` those inside, without the shell."""
     return _parse_start(command)[0]
 
 
@@ -50,7 +56,7 @@ def asks_for_help(command: str) -> bool:
 
 
 def list_working_commands(command: str) -> list[SimpleCommand]:
-    """Return the simple commands that do the work, without changes of folder and filters around them."""
+    """Return the simple commands that do the work; changes of folder and filters only if there is nothing else."""
     parts = list_simple_commands(command)
     return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
 
