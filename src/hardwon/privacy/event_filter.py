@@ -96,7 +96,9 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     if event.kind == "SubagentStart":  # it may outlast the turn, so it gets a marker of its own
         for name in turn_names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
-    return None if _is_call(event) else _strip_content(event)
+    if _is_call(event):
+        return None
+    return _strip_content(event)
 
 
 def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:
