@@ -111,8 +111,10 @@ class ProtectedPaths:
         text = read_settings(path)
         if f'"{_PLUGIN_MARK}' in text:
             return True
-        # JSON may spell a home beyond ASCII with escapes, so it is not looked for.
-        return _HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
+        if _HOOK_SCRIPT not in text:
+            return False
+        # JSON may spell a home beyond ASCII with escapes, so such a home is not looked for.
+        return self.home in text or not self.home.isascii()
 
     def has_hooks_below(self, folder: str) -> bool:
         """Return whether a folder is an agent's, with a settings file that runs hardwon's hooks."""
@@ -161,10 +163,15 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
     """Return why a shell command may not write its files; empty if it may."""
     protected = ProtectedPaths(home)
     for write in find_writes(parsed, event.cwd, home):
-        if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
-            read_instead = " To read it: sqlite3 -readonly" if write.program == "sqlite3" else ""
-            return _format_write_refusal(home, write.command_text or command) + read_instead
-        if protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
+        # Who removes or moves a folder does so to everything below it.
+        touches_home = protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path))
+        if touches_home:
+            refusal = _format_write_refusal(home, write.command_text or command)
+            if write.program == "sqlite3":
+                refusal += " To read it: sqlite3 -readonly"
+            return refusal
+        touches_hooks = protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path))
+        if touches_hooks:
             return _format_settings_refusal(write.path)
         if _is_settings_file(write.path) and _has_switch(command):
             return _format_unhook_refusal(write.path, event.host)
@@ -186,11 +193,17 @@ def judge_edit(event: Event, home: str) -> str:
 
 
 def judge_mcp_call(event: Event, home: str) -> str:
-    """Return why an MCP tool may not be given these paths; empty if it may."""
+    """Return why an MCP tool may not be given these paths; empty if it may.
+
+    Its name tells whether it only reads, and a tool that copies only reads its source.
+    """
     words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
-    if words & _READING_WORDS and not words & _WRITING_WORDS:
+    is_reading = not words.isdisjoint(_READING_WORDS) and words.isdisjoint(_WRITING_WORDS)
+    if is_reading:
         return ""
-    suffixes = tuple(field for field in _PATH_FIELDS if "copy" not in words or field not in _SOURCE_FIELDS)
+    suffixes = _PATH_FIELDS
+    if "copy" in words:
+        suffixes = tuple(field for field in _PATH_FIELDS if field not in _SOURCE_FIELDS)
     protected = ProtectedPaths(home)
     for field_value in _find_paths(event.input, suffixes):
         path = resolve_path(field_value, event.cwd, {"HARDWON_HOME": home})
@@ -301,7 +314,11 @@ def _has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
 
 
 def _is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
-    """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
+    """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are.
+
+    Write has the whole new text as `content`, MultiEdit a list of `edits`, and Edit the fields of its only edit. An
+    edit without texts is not safe. One whose old text is not in the file is judged by its own words.
+    """
     if isinstance(tool_input.get("content"), str):
         return _has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
@@ -365,7 +382,8 @@ def _read_toml_parts(text: str) -> dict[str, Any]:
     config = tomllib.loads(text)
     features = _as_map(config.get("features"))
     parts: dict[str, Any] = {name: features.get(name) for name in _TOML_SWITCHES}
-    for key, state in _as_map(_as_map(config.get("hooks")).get("state")).items():
+    hooks = _as_map(config.get("hooks"))
+    for key, state in _as_map(hooks.get("state")).items():
         parts[f"state.{key}"] = state
     return parts
 
