@@ -38,7 +38,7 @@ _EDITOR_FOLDERS = (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
-    """Yield the steps of one line."""
+    """Yield the steps of one line, given as the object in it; other agents' readers also need the line itself."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     if kind == "session.start":
@@ -95,6 +95,7 @@ def _read_outcome(result: Step, data: JsonObject) -> Step:
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
+    """Return the folders of Copilot's sessions, in the terminal and in each edition of VS Code."""
     copilot_folder = environment.get("COPILOT_HOME") or os.path.join(home, ".copilot")
     editor_folders = [os.path.join(home, folder) for folder in _EDITOR_FOLDERS]
     return [os.path.join(copilot_folder, "session-state"), *editor_folders]
