@@ -241,6 +241,7 @@ async def _build_error_response(request: Request, error: Exception) -> Response:
 
 
 def _decode_body(body: bytes, body_type: type[Any]) -> Any:
+    """Return the body of a request as its type; ValidationError for a wrong field, UserError for what is no JSON."""
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError:

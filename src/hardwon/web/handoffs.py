@@ -132,6 +132,7 @@ def _should_commit(request: PageRequest) -> bool:
 
 
 def _build_ratify_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
+    """Build the page that shows every file that ratifying would write, and asks whether to do it."""
     changes, notes = plan_ratification(request, reflection)
     if _should_commit(request):
         notes = [*notes, "These files then become one git commit, which is not pushed."]

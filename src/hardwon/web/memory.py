@@ -173,6 +173,7 @@ def show_file(request: PageRequest) -> PageContent:
 
 
 def approve_file(request: PageRequest) -> Redirect:
+    """Approve a file of a repository as a memory, with the text that the page showed."""
     page = _find_file(request)
     request.require_seen(fingerprint_values(page), "file")
     memory = adopt_memory_file(request.open_decider(), page)

@@ -32,6 +32,7 @@ _COUNTED_TABLES = (
 
 
 def show_settings(request: PageRequest) -> PageContent:
+    """Show every setting, the pauses, and how much is stored where."""
     config = settings.read_config(request.home)
     values = {
         "title": "Settings",
