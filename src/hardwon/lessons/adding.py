@@ -226,6 +226,7 @@ def _build_catalog(lessons: Iterable[Lesson]) -> _LessonCatalog:
 
 
 def _add_to_catalog(catalog: _LessonCatalog, lesson: Lesson) -> None:
+    """Add a lesson to those that a new one must differ from, by id and by content, and in its words."""
     catalog.slugs_by_id.setdefault(lesson.id, lesson.slug)
     catalog.slugs_by_hash.setdefault(hash_lesson_content(lesson), lesson.slug)
     if lesson.status != "rejected":  # a person may add a rejected lesson again in better words

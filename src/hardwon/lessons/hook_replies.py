@@ -208,6 +208,7 @@ def _iter_matching_lessons(
 
 
 def _build_block_reply(event: Event, entry: ManifestEntry, index: ManifestIndex) -> HookReply:
+    """Return the denial of a call, with the lesson's reason; `{command}` in it stands for what was blocked."""
     blocked_action = shorten_text(event.command or event.path, _MAX_QUOTED_COMMAND_CHARS)
     reason = entry.reason.replace("{command}", blocked_action)
     body = f"{_BLOCKED_INTRO} {reason}\n(lesson {entry.slug})"

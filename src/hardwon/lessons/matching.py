@@ -488,6 +488,7 @@ def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
 
 
 def _split_at(items: Sequence[str], separator: str) -> list[list[str]]:
+    """Split a list as `str.split` splits a text: one part more than there are separators, some of them empty."""
     parts: list[list[str]] = [[]]
     for item in items:
         if item == separator:

@@ -440,6 +440,7 @@ def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | No
 
 
 def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
+    """Return all texts of several alternatives; None for too many, or if those of one are not known."""
     merged: set[str] = set()
     for part in parts:
         if part is None:

@@ -240,6 +240,7 @@ def _read_project(scope: object, faults: list[str]) -> str:
 
 
 def _read_text(fields: Mapping[str, Any], key: str, faults: list[str]) -> str:
+    """Return a text; an empty one, and a fault, for anything else."""
     value = fields.get(key, "")
     if not isinstance(value, str):
         faults.append(f"{key} is {describe_value(value)}; expected text")
@@ -255,6 +256,7 @@ def _check_surrogates(text: str, key: str, faults: list[str]) -> None:
 
 
 def _read_flag(fields: Mapping[str, Any], key: str, faults: list[str]) -> bool:
+    """Return a truth value; False, and a fault, for anything else."""
     value = fields.get(key, False)
     if not isinstance(value, bool):
         faults.append(f"{key} is {describe_value(value)}; expected true or false")
