@@ -382,5 +382,5 @@ def _describe_section(section: BriefSection) -> dict[str, Any]:
         "used": count_characters(section.text),
         "lines": section.shown_lines,
         "leftOut": section.omitted_lines,
-        "inNotes": section.noted_lines,
+        "inNotes": section.noted_lines,  # lines left out because the project's own notes have them
     }
