@@ -117,7 +117,10 @@ _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that woul
 
 def find_agent_variable(environment: Mapping[str, str]) -> str:
     """Return the variable that reveals an agent, or an empty string for a person, who alone may approve."""
-    return next((name for name in _AGENT_VARIABLES if environment.get(name)), "")
+    for name in _AGENT_VARIABLES:
+        if environment.get(name):
+            return name
+    return ""
 
 
 def judge_call(event: Event, home: str) -> str:
@@ -139,7 +142,7 @@ def judge_call(event: Event, home: str) -> str:
 def _judge_command(command: str, event: Event, home: str) -> str:
     """Return why an agent may not run this shell command; empty if it may."""
     # Two searches in the text rule out almost every call; parsing comes after them.
-    unbroken = command.replace("\\\n", "") if "\\\n" in command else command  # a line may go on within a name
+    unbroken = command.replace("\\\n", "")  # a line may go on within a name
     mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
     can_write = _can_write_own_files(unbroken, event.cwd, home)
     if not mentions_hardwon and not can_write:
@@ -188,7 +191,9 @@ def _judge_mcp_call(event: Event, home: str) -> str:
 def _judge_command_fields(event: Event, home: str) -> str:
     """Judge the commands in a tool's input: a string, a list of words, or a program beside its `args`."""
     arguments = event.input.get("args")
-    argument_words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
+    argument_words = []
+    if isinstance(arguments, list):
+        argument_words = [word for word in arguments if isinstance(word, str)]
     for field in _COMMAND_FIELDS:
         command = event.input.get(field)
         if isinstance(command, str):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from hardwon.self_protection.shell_writes import FileWrite
     from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event
 
@@ -81,8 +82,8 @@ class ProtectedPaths:
         self._homes = (self.home, os.path.realpath(home))
         own_files = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG, paths.SOCKET)]
         self._link_targets = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
-        self._follows_left = _MAX_FOLLOWED_CHARS
-        self._reads_left = _MAX_SETTINGS_READS
+        self._follows_left = _MAX_FOLLOWED_CHARS  # the characters of paths whose links may still be resolved
+        self._reads_left = _MAX_SETTINGS_READS  # the settings files that may still be read
         self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
 
     def is_in_home(self, path: str) -> bool:
@@ -163,15 +164,12 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
     """Return why a shell command may not write its files; empty if it may."""
     protected = ProtectedPaths(home)
     for write in find_writes(parsed, event.cwd, home):
-        # Who removes or moves a folder does so to everything below it.
-        touches_home = protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path))
-        if touches_home:
+        if _touches_home(write, protected):
             refusal = _format_write_refusal(home, write.command_text or command)
             if write.program == "sqlite3":
                 refusal += " To read it: sqlite3 -readonly"
             return refusal
-        touches_hooks = protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path))
-        if touches_hooks:
+        if _touches_settings(write, protected):
             return _format_settings_refusal(write.path)
         if _is_settings_file(write.path) and _has_switch(command):
             return _format_unhook_refusal(write.path, event.host)
@@ -190,6 +188,20 @@ def judge_edit(event: Event, home: str) -> str:
     if _is_hook_safe_edit(path, read_settings(path), tool_input):
         return ""
     return _format_unhook_refusal(path, event.host)
+
+
+def _touches_home(write: FileWrite, protected: ProtectedPaths) -> bool:
+    """Return whether a command writes in the home, or removes or moves a folder that it is in."""
+    if protected.is_in_home(write.path):
+        return True
+    return write.removes and protected.has_home_below(write.path)
+
+
+def _touches_settings(write: FileWrite, protected: ProtectedPaths) -> bool:
+    """Return whether a command writes settings with hardwon's hooks, or removes or moves the folder they are in."""
+    if protected.has_hooks(write.path):
+        return True
+    return write.removes and protected.has_hooks_below(write.path)
 
 
 def judge_mcp_call(event: Event, home: str) -> str:

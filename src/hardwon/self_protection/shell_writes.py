@@ -151,13 +151,25 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
         if is_run_by_xargs and _is_stdin_written(step):
             for word in mentioned_words:
                 yield FileWrite(resolve_path(word, variables["PWD"], variables), step.full_text)
-        removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
-        for written_word in dict.fromkeys(_find_written_words(step.program, step.words)):
-            for spelling in _expand_braces(written_word):
-                for path in _match_names(resolve_path(spelling, variables["PWD"], variables), patterns):
-                    yield FileWrite(path, step.full_text, removes, step.program)
+        yield from _find_program_writes(step, variables, patterns)
         if step.program == "find" and _finds_own_files(step.words, variables, home):
             yield FileWrite(home, step.full_text, removes=True, program="find")
+
+
+def _find_program_writes(
+    simple: SimpleCommand, variables: Mapping[str, str], patterns: set[str]
+) -> Iterator[FileWrite]:
+    """Yield what a program writes by its own arguments, with braces and globs expanded.
+
+    `patterns` are the globs that the whole command has tried so far, since their number is limited.
+    """
+    rule = WRITE_RULES.get(simple.program)
+    removes = rule is not None and rule.removes
+    for written_word in dict.fromkeys(_find_written_words(simple.program, simple.words)):
+        for spelling in _expand_braces(written_word):
+            path_pattern = resolve_path(spelling, variables["PWD"], variables)
+            for path in _match_names(path_pattern, patterns):
+                yield FileWrite(path, simple.full_text, removes, simple.program)
 
 
 def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
@@ -181,9 +193,10 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
         while loop_words and not _has_word(loop_words, 1, "in"):
             _, word = loop_words.pop(0)
             values.append(resolve_path(word, variables["PWD"], variables))
+    if not values:
+        return
     values_in_home = [value for value in values if value.startswith(home)]
-    if values:
-        variables[name] = values_in_home[0] if values_in_home else values[0]
+    variables[name] = values_in_home[0] if values_in_home else values[0]
 
 
 def _has_word(loop_words: Sequence[tuple[int, str]], index: int, word: str) -> bool:
@@ -254,8 +267,11 @@ def _find_closing_brace(word: str, start: int) -> int:
     """Return the position after the brace that closes the one before `start`, or the end."""
     level = 1
     for position in range(start, len(word)):
-        level += (word[position] == "{") - (word[position] == "}")
-        if not level:
+        if word[position] == "{":
+            level += 1
+        elif word[position] == "}":
+            level -= 1
+        if level == 0:
             return position + 1
     return len(word)
 
@@ -292,7 +308,7 @@ def _split_choices(text: str) -> list[str]:
 
 
 def _finds_own_files(words: Sequence[str], variables: Mapping[str, str], home: str) -> bool:
-    """Return whether find changes what it finds, above the home, and looks for names that hardwon's files have."""
+    """Return whether find changes files in a folder above the home, and looks for names that hardwon's files have."""
     patterns = [value for test, value in pairwise(words) if test in _FIND_NAME_TESTS]
     if not any(_is_own_file_pattern(pattern, home) for pattern in patterns):
         return False
