@@ -47,8 +47,10 @@ def is_key_like(value: str) -> bool:
         return True
     wordiness = _compute_wordiness(value)
     if digit_count:
-        is_jumbled = len(value) > 11 and wordiness < 0.65 and _compute_jumble(value) >= 0.25
-        return is_jumbled or wordiness < (0.55 if digit_count < 4 else 0.75)
+        max_wordiness = 0.55 if digit_count < 4 else 0.75
+        if wordiness < max_wordiness:
+            return True
+        return len(value) > 11 and wordiness < 0.65 and _compute_jumble(value) >= 0.25
     is_jumbled = len(value) > 13 and wordiness < 0.45 and _compute_jumble(value) >= 0.15
     return is_jumbled or (len(value) > 19 and wordiness < 0.3)
 
