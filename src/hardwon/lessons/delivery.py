@@ -101,7 +101,7 @@ class SessionClaims:
         path = self._get_path(entry.id)
         token = self._event.tool_use_id or self._event.id
         claimed_at = claims.take(path, token, self._event.at)
-        if claimed_at is None:
+        if claimed_at is None:  # it is claimed for this call, now or already
             return True
         # The absolute distance, because the call with the earlier timestamp may arrive second.
         is_parallel_call = abs(self._event.at - claimed_at) < PARALLEL_CALL_SECONDS
@@ -128,7 +128,8 @@ class SessionClaims:
 
         # Beside the briefs and not in the session's folder, which is released and pruned.
         path = os.path.join(self._home, BRIEFS_FOLDER, _FIRST_SESSION_CLAIM)
-        return claims.take(path, self._event.id, self._event.at) is None
+        taken_by_another_at = claims.take(path, self._event.id, self._event.at)
+        return taken_by_another_at is None
 
     def release(self, name: str) -> None:
         claims.release(self._get_path(name))
