@@ -213,5 +213,7 @@ def escape_tags(text: str) -> str:
 
 def _is_visible(char: str) -> bool:
     """Return whether a character can be seen, or is white space that becomes a space."""
+    if char.isspace():
+        return True
     is_selector = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # can carry hidden text
-    return char.isspace() or (char.isprintable() and not is_selector)
+    return char.isprintable() and not is_selector
