@@ -88,10 +88,13 @@ def _read_outcome(result: Step, data: JsonObject) -> Step:
     if code == "rejected":  # by a person, where "denied" is by Copilot's own rules, or because it could ask nobody
         return result._replace(text=text, refused=" ")
     exit_code = get_object(data, "shellExecution").get("exitCode")
-    failed = data.get("success") is False or (isinstance(exit_code, int) and exit_code != 0)
-    if result.tool == "Bash" and exit_code is None:
+    failed = data.get("success") is False
+    if isinstance(exit_code, int) and exit_code != 0:
+        failed = True
+    if result.tool == "Bash" and exit_code is None:  # then only the text can tell
         failed = failed or has_failed(text)
-    return add_outcome(result, text, failed=failed, denied=text.startswith(_DENIED_BY_HOOK) or code == "denied")
+    denied = text.startswith(_DENIED_BY_HOOK) or code == "denied"
+    return add_outcome(result, text, failed=failed, denied=denied)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
