@@ -431,12 +431,18 @@ def build_app(server: TeamServer) -> Starlette:
     """Return the HTTP app: one health check and five calls with JSON bodies."""
 
     def answer_call(handler: Callable[..., dict[str, Any]], *, needs_token: bool) -> Callable[[Request], Any]:
+        """Return the endpoint that runs a handler in a thread, with the token of the request if it needs one."""
+
         async def answer(request: Request) -> Response:
+            """Answer with the handler's result, or with why the request is refused or cannot be carried out now."""
             caller = request.client.host if request.client else ""
             try:
                 payload = await _read_payload(request)
-                arguments = [caller, _read_token(request), payload] if needs_token else [caller, payload]
-                return _respond(200, await run_in_threadpool(handler, *arguments))
+                if needs_token:
+                    result = await run_in_threadpool(handler, caller, _read_token(request), payload)
+                else:
+                    result = await run_in_threadpool(handler, caller, payload)
+                return _respond(200, result)
             except Refused as refusal:
                 return _respond(refusal.status, {"error": refusal.reason})
             except _LostRace:
