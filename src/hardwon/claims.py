@@ -67,7 +67,8 @@ def _move_obstacles(path: str) -> None:
     not writable."""
     session_folder = os.path.dirname(path)
     for folder in (os.path.dirname(session_folder), session_folder):
-        if os.path.lexists(folder) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        is_usable = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+        if os.path.lexists(folder) and not is_usable:
             os.rename(folder, f"{folder}.{os.urandom(4).hex()}.old")
         make_private_folder(folder)
 

@@ -154,11 +154,11 @@ def is_below(cwd: str, folders: Sequence[str]) -> bool:
     real_folders = [os.path.realpath(os.path.expanduser(folder)) for folder in folders]
     # Also as written: a link that leads out of a denied folder is still in it.
     locations = [*list_equivalent_folders(cwd), os.path.abspath(cwd)]
-    return any(
-        location == folder or location.startswith(folder.rstrip("/") + "/")
-        for location in locations
-        for folder in real_folders
-    )
+    for folder in real_folders:
+        prefix = folder.rstrip("/") + "/"
+        if any(location == folder or location.startswith(prefix) for location in locations):
+            return True
+    return False
 
 
 def has_denied_path(
@@ -209,4 +209,6 @@ def _is_denied(path: str, denied: str) -> bool:
 
 def is_in_scope(project: str, equivalent_folders: Sequence[str]) -> bool:
     """Return whether one of the folders is the project or inside it. An empty project includes everything."""
-    return not project or any(folder == project or folder.startswith(project + "/") for folder in equivalent_folders)
+    if not project:
+        return True
+    return any(folder == project or folder.startswith(project + "/") for folder in equivalent_folders)

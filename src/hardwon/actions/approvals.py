@@ -137,7 +137,7 @@ def withdraw_undone_reflection(decider: Decider, reflection: int) -> None:
 
 def compile_manifest(home: str, now: float) -> manifest.BuildResult:
     """Compile the manifest from what is approved; approve once what was in force before approvals existed."""
-    # Without either there is nothing to upgrade, and looking must not create a database.
+    # Without lessons and without a database nothing was in force before, and opening a database would create it.
     has_lessons = os.path.exists(lessons_file.get_lessons_path(home))
     if has_lessons or paths.has_database(home):
         with db.open(home) as connection:

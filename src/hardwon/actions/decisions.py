@@ -209,7 +209,10 @@ class PromptAnswer:
 
 
 def handle_spooled_prompt(home: str, prompt: str, cwd: str) -> str:
-    """Handle a prompt from the spool: lessons are proposed, and no decision is carried out."""
+    """Handle a prompt from the spool, and return the lines about it for the person.
+
+    Nothing tells who wrote a file in the spool, so lessons are only proposed, and a decision is logged as refused.
+    """
     answers = handle_prompt(home, prompt, cwd, _SPOOLED_DOUBT)
     log_refused_answers(home, answers)
     return format_answers(answers)

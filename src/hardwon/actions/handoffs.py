@@ -51,7 +51,9 @@ def _find_own_session(
 ) -> dict[str, Any] | None:
     """Return the session whose agent runs this command; None if none is recorded, UserError if several may be meant."""
     ids = _list_session_ids(environment)
-    named = [row for session_id in ids for row in sessions.find_by_session_id(connection, session_id)]
+    named: list[dict[str, Any]] = []
+    for session_id in ids:
+        named += sessions.find_by_session_id(connection, session_id)
     if named:
         # An agent that runs inside another's shell inherits the outer id: the inner session is the latest.
         return max(named, key=lambda row: float(row["last_at"]))

@@ -66,6 +66,7 @@ def propose_lesson(home: str, record: dict[str, Any]) -> Lesson:
 
 
 def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
+    """Return a proposed lesson by its number, slug or id; UserError if there is none."""
     candidate = review_queue.find_in_queue(home, connection, name)
     if candidate is None:
         label = f"L{name}" if name.isdigit() else repr(name)
@@ -113,8 +114,14 @@ def accept_candidate(
 
 def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
     """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
-    vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
-    return {**candidate.record, **vouched, "confidence": max(_ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
+    return {
+        **candidate.record,
+        "id": candidate.id,
+        "slug": candidate.slug,
+        "status": "active",
+        "needsReview": False,
+        "confidence": max(_ACCEPTED_CONFIDENCE, candidate.record["confidence"]),
+    }
 
 
 def _find_interrupted(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
@@ -420,6 +427,7 @@ def stop_measuring(decider: Decider, lesson: Lesson) -> None:
 
 
 def _add_choice(decider: Decider, lesson: Lesson, choice: str) -> None:
+    """Record what a person chose about measuring a lesson, and apply it to the manifest."""
     connection = decider.connection
     now = decider.now
     with transaction(connection):
@@ -428,7 +436,10 @@ def _add_choice(decider: Decider, lesson: Lesson, choice: str) -> None:
 
 
 def undo_step_down(decider: Decider, lesson: Lesson) -> int:
-    """Deliver a lesson as its record says again; return how many steps and proposals that takes back."""
+    """Deliver a lesson again in the way that its record names, as before hardwon stepped it down.
+
+    Return how many steps, and proposals to retire it, that takes back.
+    """
     with transaction(decider.connection):
         count = efficacy.undo_changes(decider.connection, lesson.id, (NOTE, SILENT, RETIRE), decider.now)
     refresh_ledger(decider.connection, decider.home, decider.now, is_changed=True)

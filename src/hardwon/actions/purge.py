@@ -204,10 +204,12 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
     queued_files = {statement.path for statement in memory_queue.read_queue(queue_folder)}
 
     def is_doomed_draft(path: str) -> bool:
+        if is_text:
+            return scope.matches(path)
         # A draft of another session may mention this one, so a session's drafts are known by their rows and heads.
-        if not is_text and (path in reflected_drafts or scope.owns_draft(path)):
+        if path in reflected_drafts or scope.owns_draft(path):
             return True
-        return (is_text or is_period) and scope.matches(path)
+        return is_period and scope.matches(path)
 
     if is_text:
         claim_files = scope.find_matches(os.path.join(scope.home, "claims"))
@@ -488,6 +490,9 @@ def _read_blocks(path: str) -> Iterator[bytes]:
 
 def _find_matching_lines(path: str, pieces: Sequence[SearchPiece]) -> list[int]:
     """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
+    line_numbers = []
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        line_numbers = [number for number, line in enumerate(file, 1) if has_any_piece(line, pieces)]
+        for number, line in enumerate(file, 1):
+            if has_any_piece(line, pieces):
+                line_numbers.append(number)
     return line_numbers or [0]

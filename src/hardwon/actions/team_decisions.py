@@ -242,11 +242,11 @@ def invite(team: Team, role: str, member: str) -> str:
 
 def find_machine(team: Team, name: str) -> Machine:
     """Return a machine by its id, its name or its member, if only one fits."""
-    matches = [
-        machine
-        for machine in team.state.machines.values()
-        if not machine.is_revoked and (machine.id.startswith(name) or name in (machine.name, machine.member))
-    ]
+    matches = []
+    for machine in team.state.machines.values():
+        has_name = machine.id.startswith(name) or name in (machine.name, machine.member)
+        if has_name and not machine.is_revoked:
+            matches.append(machine)
     if len(matches) != 1:
         fact = "no machine has" if not matches else f"{len(matches)} machines have"
         raise UserError(f"{fact} the name {name!r}", "hardwon team members")
@@ -261,6 +261,7 @@ def revoke_machine(team: Team, machine: Machine) -> None:
 
 
 def change_role(team: Team, machine: Machine, role: str) -> None:
+    """Give a machine another role; what it wrote up to now was written in its earlier one."""
     team.require_role(ADMIN)
     sequence, _ = team.replica.read_vector().get(machine.id, (0, ""))
     team.append(ROLE, MEMBERS, {"machine": machine.id, "role": role, "after_sequence": sequence})
@@ -349,7 +350,8 @@ def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
             rows = [(name, str(value)) for name, value in lesson.items()]
     for rival in arrival.subject.rivals:
         version = arrival.subject.get_version(rival)
-        rows.append(("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}"))
+        rival_text = sharing.describe_content(version.content if version else None)
+        rows.append(("conflict", f"also approved: {rival_text}"))
     return rows
 
 
@@ -374,6 +376,7 @@ def reject_arrival(team: Team, arrival: Arrival) -> None:
 
 
 def _put_lesson_in_force(team: Team, decider: Decider, subject: str, content: Mapping[str, Any]) -> str:
+    """Write a team's lesson into lessons.json, over its earlier version if there is one, and put it in force."""
     record = sharing.build_lesson_record(content, read_project_paths(team.connection))
     if _find_own_lesson(team, subject):
         # A colleague's record must not replace a lesson that this machine never shared or accepted.
@@ -387,6 +390,7 @@ def _put_lesson_in_force(team: Team, decider: Decider, subject: str, content: Ma
 
 
 def _take_over_memory(team: Team, decider: Decider, subject: Subject, content: Mapping[str, Any]) -> str:
+    """Write a team's memory into a file here, in place of its earlier version, and approve it."""
     _withdraw(team, subject)  # an earlier version of it
     memory = memories.propose(
         team.connection,
@@ -403,6 +407,7 @@ def _take_over_memory(team: Team, decider: Decider, subject: Subject, content: M
 
 
 def _take_over_handoff(team: Team, decider: Decider, arrival: Arrival) -> str:
+    """Keep a colleague's handoff as a ratified one of the project here, in place of its earlier version."""
     _withdraw(team, arrival.subject)
     content = arrival.version.content or {}
     _, body = memory_files.split_front_matter(str(content.get("text", "")))  # its fields are about another machine
@@ -484,9 +489,12 @@ def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
 
 
 def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
+    """Return the lesson of lessons.json that a subject of the team is about; None if there is none."""
     lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
-    file = lessons_file.read_own(team.home)
-    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
+    for lesson in lessons_file.read_own(team.home).lessons:
+        if lesson.id == lesson_id:
+            return lesson
+    return None
 
 
 def report_counts(team: Team) -> int:

@@ -162,13 +162,14 @@ def get_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
 
 
 def collect_strings(value: object, depth: int = 0) -> list[str]:
-    """Return all texts in a JSON value, without the keys of its objects."""
+    """Return all texts in a JSON value, without the keys of its objects and without levels nested too deep."""
     if isinstance(value, str):
         return [value]
     if depth > _MAX_DEPTH or not isinstance(value, dict | list):
         return []
+    items = value.values() if isinstance(value, dict) else value
     texts: list[str] = []
-    for item in value.values() if isinstance(value, dict) else value:
+    for item in items:
         texts += collect_strings(item, depth + 1)
     return texts
 

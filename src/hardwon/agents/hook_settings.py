@@ -145,7 +145,8 @@ class HookSettings:
             hook: dict[str, Any] = {"type": "command", "command": commands[event]}
             if self.has_timeouts:
                 hook["timeout"] = seconds * self.timeout_unit
-            hook |= {**self.hook_fields, **self.event_fields.get(event, {})}
+            hook |= self.hook_fields
+            hook |= self.event_fields.get(event, {})
             entry = {"hooks": [hook]} if self.has_nested_hooks else hook
             path = [*self.hooks_path, self.event_names.get(event, event)]
             text, new_paths = append_value(text, path, entry)
@@ -178,7 +179,9 @@ class HookSettings:
             return self.hook_format.find_hooks(text)
         hooks = get_value(text, self.hooks_path)
         commands_by_event: dict[str, list[str]] = {}
-        for event in hooks if isinstance(hooks, dict) else ():
+        if not isinstance(hooks, dict):
+            return commands_by_event
+        for event in hooks:
             commands: list[str] = []
             for entry in get_list(hooks, event):
                 commands += filter(is_hardwon_hook, self._list_commands(entry))
@@ -219,7 +222,8 @@ class HookSettings:
             return self.server_format.add_server(text, command)
         entry = {"command": command[0], "args": [*command[1:]], **self.server_fields}
         # Replaced and not edited: the command holds paths that change with every upgrade.
-        return insert_value(remove_value(text, _SERVER_PATH), _SERVER_PATH, entry)
+        text_without_server = remove_value(text, _SERVER_PATH)
+        return insert_value(text_without_server, _SERVER_PATH, entry)
 
     def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str:
         if self.server_format:
@@ -244,8 +248,9 @@ def load_settings(agent: str) -> HookSettings:
 
 def read_install_ledger(home: str) -> dict[str, Any]:
     """Return hardwon's changes by settings file, so that they can be undone; none if the ledger is missing."""
+    path = os.path.join(home, paths.INSTALL_LEDGER)
     try:
-        with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
+        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
             ledger = json.load(file)
     except (OSError, ValueError):
         return {}
@@ -254,12 +259,17 @@ def read_install_ledger(home: str) -> dict[str, Any]:
 
 def list_hook_files(agent: str, *, project: str = "") -> list[str]:
     """Return the settings files that may hold our hooks for an agent."""
-    return [os.path.realpath(file.get_settings_path(project=project)) for file in load_settings(agent).files]
+    settings_paths = [file.get_settings_path(project=project) for file in load_settings(agent).files]
+    return [os.path.realpath(path) for path in settings_paths]
 
 
 def list_settings_files(home: str) -> list[tuple[str, str]]:
     """Return every agent with each of its settings files that may hold our hooks."""
-    files = [(name, path) for name in AGENT_NAMES for path in list_hook_files(name)]
+    files = []
+    for name in AGENT_NAMES:
+        for path in list_hook_files(name):
+            files.append((name, path))
+    # Also those of projects, which only the ledger knows.
     for path, entry in read_install_ledger(home).items():
         if entry.get("host") in AGENT_NAMES:
             files.append((str(entry["host"]), path))

@@ -69,9 +69,12 @@ class SettingsChange:
 def build_hook_command(name: str, home: str) -> Callable[[str], str]:
     """Return a function that gives the command an agent runs for an event.
 
-    `|| :` because Python exits with 2 if the file is missing, which agents read as a denial. AI_AGENT marks every event
-    but prompts, so that an agent started from another's shell has guards but cannot speak for a person. If hardwon was
-    removed and its hooks were not, a session's start says so, once.
+    The command ends with `|| :` because Python exits with 2 if hook.py is missing, which agents read as a denial. If
+    hardwon was removed and its hooks were not, the command for a session's start says so, once.
+
+    An agent that was started from another agent's shell inherits an AI_AGENT that switches hook.py off. The command
+    replaces that value, so that lessons and guards still work there. It does not do so for prompts: those come from the
+    other agent, and must not count as a person's.
     """
 
     def format_command(event: str) -> str:
@@ -145,7 +148,7 @@ def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_comma
 
 
 def _read_current(agent: str, path: str, ledger: dict[str, Any]) -> SettingsChange:
-    """Return a change of this file that changes nothing yet, with what the ledger says of it."""
+    """Return a change of this file that changes nothing yet, with the containers that hardwon created in it before."""
     text = read_text_file(path)
     entry = ledger.get(path, {})
     created_paths = {name: entry[name] for name in ("made", "mcp", "trust") if name in entry}
@@ -192,10 +195,15 @@ def plan_removal(agent: str, home: str, path: str) -> SettingsChange:
 
 
 def write_change(home: str, change: SettingsChange) -> str:
-    """Write a settings file with the mode it had, and return the path of a copy of what it was."""
+    """Write a settings file with the mode it had, and return the path of a copy of what it was.
+
+    Empty if there was no file.
+    """
     ledger = read_install_ledger(home)
+    # As it was before hardwon first wrote the file, so that uninstalling can delete a file of its own.
     existed = ledger.get(change.path, {}).get("existed", os.path.exists(change.path))
-    backup, mode = "", 0o600
+    backup = ""
+    mode = 0o600
     if os.path.exists(change.path):
         # Every change leaves a copy of the file as it was, since a broken settings file stops the agent.
         stamp = clock.format_iso(clock.now()).replace(":", "")
@@ -235,7 +243,9 @@ def _replace_text(change: SettingsChange, mode: int) -> None:
 
 
 def _save_ledger(home: str, ledger: dict[str, Any]) -> None:
-    paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), json.dumps(ledger, indent=2).encode())
+    """Write the ledger, and the files by which an agent without a path to hardwon finds it."""
+    content = json.dumps(ledger, indent=2).encode()
+    paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), content)
     write_discovery_files(home)
 
 
@@ -269,11 +279,18 @@ def read_version(program: str) -> str:
 
 
 def find_upgrade_hint(agent_settings: HookSettings, version: str) -> str:
-    """Return what to do about an agent that is older than its hooks need; empty if it is not, or does not say."""
-    minimum_version = agent_settings.minimum_version
-    if not version or tuple(map(int, version.split("."))) >= minimum_version:
+    """Return what to do about an agent that is older than its hooks need; empty if it is new enough.
+
+    Also empty if `version` is, because the agent did not say which it is.
+    """
+    if not version:
         return ""
-    return f"hooks are known to work from {'.'.join(map(str, minimum_version))} on: upgrade it"
+    minimum_version = agent_settings.minimum_version
+    numbers = tuple(int(number) for number in version.split("."))
+    if numbers >= minimum_version:
+        return ""
+    needed_version = ".".join(str(number) for number in minimum_version)
+    return f"hooks are known to work from {needed_version} on: upgrade it"
 
 
 def find_path_fix() -> str:
@@ -289,9 +306,12 @@ def check_agents(home: str) -> Iterator[Check]:
     """Check every agent that is installed or set up, and whether they can call hardwon by name."""
     if fix := find_path_fix():
         yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
-    agent_checks = [check for name in AGENT_NAMES for check in _check_agent(home, name)]
-    yield from agent_checks
-    if not agent_checks:
+    has_agent = False
+    for name in AGENT_NAMES:
+        for check in _check_agent(home, name):
+            yield check
+            has_agent = True
+    if not has_agent:
         titles = ", ".join(load_settings(name).title for name in AGENT_NAMES)
         yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
     yield from _check_other_tools(load_settings("claude-code"))
@@ -416,11 +436,15 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
 
 
 def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PROBE_SECONDS) -> Check:
-    """Run the installed command as the agent would, and time it against an empty interpreter."""
+    """Run the installed command as the agent would, and time it against an empty interpreter.
+
+    A hook that answers slowly fails the check as well: then it answers by itself, because no worker runs.
+    """
     payload = json.dumps(probe).encode()
     empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
     # Both are timed in turns, so that a busy machine slows down both alike.
-    hook_times, empty_times = [], []
+    hook_times = []
+    empty_times = []
     for _ in range(_PROBE_ROUNDS):
         started_at = perf_counter()
         try:

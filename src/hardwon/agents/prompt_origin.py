@@ -100,7 +100,11 @@ def get_peer_pid(connection: object) -> int:
 
 
 def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Process] | None = None) -> str:
-    """Return why this process is not known to be the hook that the agent started for a prompt; empty if it is."""
+    """Return why this process is not known to be the hook that the agent started for a prompt; empty if it is.
+
+    Looks at the process itself, at the shell that started it, at the agent above that, and at what is above the agent.
+    A process that ended meanwhile, or that the system does not describe, counts as unknown.
+    """
     read = read or read_process
     if pid <= 0:
         return UNKNOWN_SENDER
@@ -117,7 +121,9 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
         agent = read(shell.parent_pid)
         if not _is_agent(agent, agent_name):
             return f"the hook was not started by {agent_name}, but by {_get_program_name(agent)}"
-        if doubt := _find_stream_doubt(shell, hook, agent_name) or _find_environment_doubt(shell, agent):
+        if doubt := _find_stream_doubt(shell, hook, agent_name):
+            return doubt
+        if doubt := _find_environment_doubt(shell, agent):
             return doubt
         if _is_below_another_agent(agent, read):
             return f"this {agent_name} was started by another agent"

@@ -141,7 +141,9 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
 
 
 def remove_value(text: str, path: Sequence[str], created_paths: Iterable[Sequence[str]] = ()) -> str:
-    return remove_children(text, path[:-1], lambda key, _: key == path[-1], created_paths)
+    """Return a JSON text without the value at a path, and without those of `created_paths` that are empty then."""
+    *parent_path, name = path
+    return remove_children(text, parent_path, lambda key, _: key == name, created_paths)
 
 
 def remove_children(

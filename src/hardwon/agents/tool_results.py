@@ -124,7 +124,8 @@ def _find_text(result: dict[str, Any], depth: int) -> str:
 
 def _render_streams(result: dict[str, Any]) -> str:
     """Return what a command printed, below its exit code if it failed."""
-    text = "\n".join(filter(None, (get_text(result, "stdout"), get_text(result, "stderr"))))
+    outputs = (get_text(result, "stdout"), get_text(result, "stderr"))
+    text = "\n".join(output for output in outputs if output)
     code = get_result_exit_code(result)
     if code and not text.startswith("Exit code"):
         return f"Exit code {code}\n{text}".rstrip("\n")

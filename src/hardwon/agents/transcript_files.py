@@ -120,7 +120,9 @@ def find_session_path(agent: str, session: str) -> str:
 def list_subagent_transcripts(path: str) -> list[str]:
     """Return the transcripts of the sub-agents that worked in a session."""
     if not is_database_session(path):
-        return sorted(glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "subagents", "*.jsonl")))
+        session_folder = path.removesuffix(".jsonl")
+        pattern = os.path.join(glob.escape(session_folder), "subagents", "*.jsonl")
+        return sorted(glob.glob(pattern))
     try:
         return database.list_subagents(path)
     except OSError:
@@ -139,7 +141,11 @@ def get_inode(path: str) -> int:
 
 def exists(path: str) -> bool:
     """Return whether there is such a file, or a database for this path of a session."""
-    return os.path.isfile(path) or (database.split_session_path(path) is not None and get_inode(path) != -1)
+    if os.path.isfile(path):
+        return True
+    if database.split_session_path(path) is None:
+        return False
+    return get_inode(path) != -1  # the database has this session
 
 
 def read_lines(path: str, first: int, limit: int) -> NumberedLines:
@@ -202,7 +208,8 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
         if stat.st_size <= MAX_DOCUMENT_BYTES:
             file.seek(0)
             document = file.read(MAX_DOCUMENT_BYTES)
-        yield [(1, document)], _finish_position(stat, _move_position(file, position, offset=stat.st_size, line=1))
+        end_position = _move_position(file, position, offset=stat.st_size, line=1)
+        yield [(1, document)], _finish_position(stat, end_position)
         return
     file.seek(position.offset)
     lines: NumberedLines = []
@@ -259,8 +266,9 @@ def _compute_fingerprint(file: BinaryIO, offset: int) -> str:
     """Return a hash of the file's first bytes and of those before the offset."""
     descriptor = file.fileno()
     head = os.pread(descriptor, min(_FINGERPRINT_BYTES, offset), 0)
-    start = max(offset - _FINGERPRINT_BYTES, 0)
-    return blake2b(head + os.pread(descriptor, offset - start, start), digest_size=16).hexdigest()
+    tail_start = max(offset - _FINGERPRINT_BYTES, 0)
+    tail = os.pread(descriptor, offset - tail_start, tail_start)
+    return blake2b(head + tail, digest_size=16).hexdigest()
 
 
 def _is_json(line: bytes) -> bool:
@@ -281,7 +289,9 @@ def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
     denied_paths = values["denyPaths"]
 
     def is_denied(step: Step) -> bool:
-        if (denied_projects and is_denied_folder(step.cwd)) or was_paused(step.session):
+        if denied_projects and is_denied_folder(step.cwd):
+            return True
+        if was_paused(step.session):
             return True
         if not denied_paths or step.kind != "call":
             return False  # only a call names paths

@@ -264,6 +264,7 @@ def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     misses = 0
 
     def find_line(text: str) -> int:
+        """Return the line of a text behind the last one found; that one's line if it is not found."""
         nonlocal offset, line, misses
         if not text or misses >= _MAX_MISSES:
             return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import keyword
 import sys
 from collections.abc import Iterator, Mapping
@@ -108,12 +109,14 @@ class CommandGroup(click.Group):
         return list(self.lazy_commands) or super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a command, importing its module only now; None if there is no command of this name."""
         if name in self.commands:
             return self.commands[name]
         row = self.lazy_commands.get(name) or self.hidden_commands.get(name)
         if row is None:
             return None
-        module = __import__(f"hardwon.cli.{row[0]}", fromlist=[name])
+        module_name, _ = row
+        module = importlib.import_module(f"hardwon.cli.{module_name}")
         # `import` is a keyword, so the function of that command is called import_.
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
@@ -132,7 +135,9 @@ class CommandGroup(click.Group):
             raise UserError(f"name what {args[0]!r} is", f"{ctx.command_path} {command} {shlex.join(args)}")
         names = {*self.list_commands(ctx), *self.hidden_commands}
         matches = get_close_matches(args[0], sorted(names), n=1)
-        fix = " ".join([ctx.command_path, *matches, *(args[1:] if matches else ["--help"])])
+        fix = f"{ctx.command_path} --help"
+        if matches:
+            fix = " ".join([ctx.command_path, matches[0], *args[1:]])
         raise UserError(f"there is no command {args[0]!r}", fix)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
@@ -152,28 +157,33 @@ class CommandGroup(click.Group):
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin with what was typed, or the options."""
         # click would import every command to read its help.
         if incomplete.startswith("-") or not self.lazy_commands:
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
 
-        return [
-            CompletionItem(name, help=help_text)
-            for name, (_, help_text) in self.lazy_commands.items()
-            if name.startswith(incomplete)
-        ]
+        items = []
+        for name, (_, help_text) in self.lazy_commands.items():
+            if name.startswith(incomplete):
+                items.append(CompletionItem(name, help=help_text))
+        return items
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands into the help, below their headings; those that are seldom needed in one paragraph."""
         if not self.lazy_commands:
-            visible = sorted((name, command) for name, command in self.commands.items() if not command.hidden)
-            if visible:
-                with formatter.section("Commands"):
+            rows = []
+            for name, command in sorted(self.commands.items()):
+                if not command.hidden:
                     # click would cut these lines at the terminal's edge.
-                    formatter.write_dl([(name, command.get_short_help_str(limit=200)) for name, command in visible])
+                    rows.append((name, command.get_short_help_str(limit=200)))
+            if rows:
+                with formatter.section("Commands"):
+                    formatter.write_dl(rows)
             return
         listed_names = set[str]()
-        for heading, table in (self.sections or {"Commands": self.lazy_commands}).items():
+        sections = self.sections or {"Commands": self.lazy_commands}
+        for heading, table in sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, help_text) for name, (_, help_text) in table.items()])
             listed_names.update(table)
@@ -192,6 +202,7 @@ class WrongUsage(click.UsageError):
 
 @contextmanager
 def _report_wrong_usage() -> Iterator[None]:
+    """Raise click's errors about arguments as ours, in lower case; a request for help stays as it is."""
     try:
         yield
     except (WrongUsage, click.exceptions.NoArgsIsHelpError):

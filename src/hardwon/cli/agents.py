@@ -147,8 +147,8 @@ def _report_displaced_hooks(change: SettingsChange) -> None:
 def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool) -> None:
     """Remove hardwon's hooks from an agent's settings; your data stays."""
     require_person("uninstalling")
-    names_one = every != bool(agent)  # either an agent or --all, and not both
-    if not names_one or (data and not every):
+    has_one_choice = every != bool(agent)  # either an agent or --all, and not both
+    if not has_one_choice or (data and not every):
         raise UserError("choose an agent, or --all", "hardwon uninstall claude-code, or hardwon uninstall --all")
     home = paths.get_home()
     if agent is None:

@@ -44,7 +44,8 @@ def approvals(limit: int, as_json: bool) -> None:
     if not as_json and not entries:
         click.echo("nothing is approved yet")
         return
-    rows, records = [], []
+    rows = []
+    records = []
     for entry, state in entries:
         approval = entry.approval
         rows.append([str(approval.id), format_age(approval.approved_at), approval.path, state, entry.title])

@@ -171,10 +171,13 @@ def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
     home = os.path.expanduser("~")
     quotes = group_evidence(evidence)
     for quote in quotes[:_MAX_EVIDENCE]:
-        echo_field(quote["kind"].replace("correction", "then"), quote["quote"].strip(), max_lines=_MAX_QUOTE_LINES)
+        label = quote["kind"].replace("correction", "then")
+        echo_field(label, quote["quote"].strip(), max_lines=_MAX_QUOTE_LINES)
         path = quote["path"]
-        short_path = f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
-        echo_field("", to_printable_line(f"{short_path}:{', '.join(map(str, quote['lines']))}"), dim=True)
+        if paths.is_inside(home, path):
+            path = f"~{path[len(home) :]}"
+        line_numbers = ", ".join(str(line) for line in quote["lines"])
+        echo_field("", to_printable_line(f"{path}:{line_numbers}"), dim=True)
     if len(quotes) > _MAX_EVIDENCE:
         echo_field("", f"and {len(quotes) - _MAX_EVIDENCE} more")
     if not quotes:

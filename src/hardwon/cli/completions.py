@@ -20,6 +20,7 @@ def _build_completion(list_rows: Callable[[], Rows]) -> Completion:
     """Return a completion for click from a function that lists all names."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the rows whose name begins with what was typed, ignoring case."""
         items = []
         for name, title in list_rows():
             if name.lower().startswith(incomplete.lower()):
@@ -59,7 +60,8 @@ def _list_sessions() -> Rows:
     from hardwon.store.sessions import list_sessions
 
     with open_store() as connection:
-        return [(row["session"], row["first_prompt"] or "") for row in list_sessions(connection, limit=_MAX_ITEMS)]
+        sessions = list_sessions(connection, limit=_MAX_ITEMS)
+    return [(session["session"], session["first_prompt"] or "") for session in sessions]
 
 
 def _list_lessons() -> Rows:

@@ -95,8 +95,16 @@ def _find_setting(name: str, *command: str) -> settings.Setting:
 
 
 def _describe_setting(setting: settings.Setting) -> dict[str, Any]:
-    value, origin = settings.resolve_with_origin(settings.read_config(paths.get_home()), setting)
-    return {"name": setting.name, "value": value, "default": setting.default, "origin": origin, "help": setting.help}
+    """Return a setting as `--json` has it; `origin` is where its value comes from."""
+    config = settings.read_config(paths.get_home())
+    value, origin = settings.resolve_with_origin(config, setting)
+    return {
+        "name": setting.name,
+        "value": value,
+        "default": setting.default,
+        "origin": origin,
+        "help": setting.help,
+    }
 
 
 def _format_value(value: object) -> str:

@@ -167,9 +167,10 @@ def parse_record(text: str) -> dict[str, Any]:
 
 def show_diff(path: str, old_text: str, new_text: str) -> None:
     """Print the difference of a file's old and new text, with two lines around each change."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}  # by the first character of a line
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2)
     for line in lines:
-        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        colour = colours.get(line[:1])
         echo_styled(line, fg=colour)
 
 

@@ -102,13 +102,15 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     They stand in a marked block; nothing else in the file is touched.
     """
     root = projects.find_git_root(os.getcwd())
-    block, omitted_count = "", 0
+    block = ""  # which takes the present block out
+    omitted_count = 0
     if not remove:
         with open_store() as connection:
             block, omitted_count = build_notes_block(connection, paths.get_home(), root, most, only_here=here)
     changes = []
     # CLAUDE.md is often a link to AGENTS.md, which is written once then.
-    for path in dict.fromkeys(os.path.realpath(os.path.join(root, name)) for name in files):
+    real_paths = [os.path.realpath(os.path.join(root, name)) for name in files]
+    for path in dict.fromkeys(real_paths):
         if not paths.is_inside(os.path.realpath(root), path):
             raise UserError(f"{path} is outside {root}, where a link leads", "put a file there instead")
         old_text = read_text_file(path)

@@ -125,6 +125,7 @@ class _Demo:
         for name, days, when in EARLIER_SESSIONS:
             echo_indented("  ", when, dim=True)
             day = datetime.fromtimestamp(clock.now(), UTC) - timedelta(days=days)
+            # The times in these files are like `DAYT09:12:00Z`: a placeholder for the date, then the usual `T`.
             lines = [line.replace("DAYT", f"{day:%Y-%m-%d}T") for line in self._read_lines(name)]
             paths.write_private(os.path.join(folder, f"{name}.jsonl"), "".join(lines).encode())
             for line in lines:
@@ -168,8 +169,10 @@ class _Demo:
 
     def _run_command(self, *arguments: str) -> None:
         """Show a command and what it prints."""
-        echo_styled(f"  $ {shlex.join(['hardwon', *arguments])}", fg="cyan")
-        echo_indented("  ", self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments]).rstrip())
+        command_line = shlex.join(["hardwon", *arguments])
+        echo_styled(f"  $ {command_line}", fg="cyan")
+        output = self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments])
+        echo_indented("  ", output.rstrip())
 
     def _run_process(self, command: Sequence[str], stdin_text: str = "") -> str:
         """Run a command and return what it prints; UserError if it fails."""

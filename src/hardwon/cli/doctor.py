@@ -83,12 +83,15 @@ def _check_home(home: str) -> Iterator[Check]:
         yield Check("home", False, f"{home} can be read by others", f"chmod 700 {home}")
     else:
         yield Check("home", True, home)
+    # Both are created when they are needed, so only one that is there and cannot be used is a fault.
     path = os.path.join(home, "claims")
-    if os.path.lexists(path) and not (os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)):
+    is_usable = os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+    if os.path.lexists(path) and not is_usable:
         finding = f"{path} is not a writable folder, so lessons may be repeated"
         yield Check("claims", False, finding, f"mv {path} {path}.old")
     path = os.path.join(home, TOKEN_FILE)
-    if os.path.lexists(path) and not (os.path.isfile(path) and os.access(path, os.R_OK)):
+    is_usable = os.path.isfile(path) and os.access(path, os.R_OK)
+    if os.path.lexists(path) and not is_usable:
         finding = f"{path} is not a readable file, so there is no API and no viewer"
         yield Check("token", False, finding, f"mv {path} {path}.old; hardwon restart")
     for pause in pauses.describe_pauses(home, clock.now()):

@@ -336,5 +336,7 @@ def _print_menu(items: list[dict[str, Any]], as_json: bool) -> None:
         return
     rows = []
     for item in items:
-        rows.append([item["item"], str(item["kept"]), str(item["dropped"]), f"{item['weight']:.2f}", item["help"]])
+        counts = [str(item["kept"]), str(item["dropped"])]
+        weight = f"{item['weight']:.2f}"
+        rows.append([item["item"], *counts, weight, item["help"]])
     echo_table(["item", "kept", "dropped", "weight", "what"], rows)

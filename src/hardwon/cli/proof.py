@@ -29,6 +29,7 @@ from hardwon.efficacy.proof import (
     TOLD_ARMS,
     FiringCounts,
     LessonProof,
+    Trial,
     compute_pooled_share,
     describe_counts,
     describe_grade,
@@ -64,7 +65,7 @@ _VERDICT_NAMES = {
 def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bool, as_json: bool) -> None:
     """Show whether lessons prevent the repeat: what each firing led to, and how sure that is."""
     home = paths.get_home()
-    decision_count = measure + stop + undo
+    decision_count = sum((measure, stop, undo))  # how many of these options were given
     if decision_count > 1 or (decision_count and not slug):
         raise UserError("choose one of --measure, --stop and --undo, with a lesson", "hardwon proof SLUG --measure")
     if slug and decision_count:
@@ -118,31 +119,37 @@ def _print_all(proofs: list[LessonProof]) -> None:
     if not fired:
         click.echo("no lesson has fired yet")
         return
-    rows = []
-    for lesson_proof in fired[:_MAX_LISTED]:
-        told_counts = lesson_proof.told_counts
-        silent_counts = lesson_proof.silent_counts
-        rows.append(
-            [
-                str(told_counts.total),
-                str(told_counts.by_verdict[CHANGED]),
-                f"{told_counts.failed} of {told_counts.judged}",
-                f"{silent_counts.failed} of {silent_counts.judged}" if silent_counts.total else "-",
-                str(told_counts.false_alarms + silent_counts.false_alarms),
-                _name_grade(lesson_proof),
-                lesson_proof.lesson.slug,
-            ]
-        )
+    rows = [_build_row(lesson_proof) for lesson_proof in fired[:_MAX_LISTED]]
     echo_table(["told", "changed", "failed", "untold", "false alarms", "grade", "lesson"], rows)
     if len(fired) > _MAX_LISTED:
         click.echo(f"and {len(fired) - _MAX_LISTED} more: hardwon proof --json")
-    trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
+    trials: list[Trial] = []
+    for lesson_proof in fired:
+        trials += lesson_proof.trials
     share = compute_pooled_share(trials)
     has_silent_trial = not all(trial.is_live for trial in trials)  # without one there is nothing to compare with
     if share and has_silent_trial:
         click.echo(f"here hardwon prevents {format_share(share)}, by {format_count(len(trials), 'measured firing')}")
     else:
         click.echo("nobody measured whether these help: hardwon proof SLUG --measure")
+
+
+def _build_row(lesson_proof: LessonProof) -> list[str]:
+    """Return the cells of a lesson in the table of all; "-" where it was never left untold."""
+    told_counts = lesson_proof.told_counts
+    silent_counts = lesson_proof.silent_counts
+    untold = "-"
+    if silent_counts.total:
+        untold = f"{silent_counts.failed} of {silent_counts.judged}"
+    return [
+        str(told_counts.total),
+        str(told_counts.by_verdict[CHANGED]),
+        f"{told_counts.failed} of {told_counts.judged}",
+        untold,
+        str(told_counts.false_alarms + silent_counts.false_alarms),
+        _name_grade(lesson_proof),
+        lesson_proof.lesson.slug,
+    ]
 
 
 def _name_grade(lesson_proof: LessonProof) -> str:

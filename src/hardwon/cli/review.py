@@ -201,6 +201,11 @@ class _Review:
         return approvals.open_decider(self.home, self.connection, COMMAND_LINE)
 
     def accept(self, candidate: Candidate, changes: dict[str, Any] | None = None, *, is_measured: bool = False) -> bool:
+        """Put a candidate in force; with `is_measured` it stays silent in half of the sessions at first.
+
+        The person must confirm a block that their own calls speak against. Always True: go on to the next candidate.
+        """
+
         def confirm_block(message: str) -> bool:
             return click.confirm(f"{to_printable_line(message)}. Block all the same?", default=False)
 

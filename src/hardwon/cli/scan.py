@@ -92,19 +92,21 @@ def scan(
             db.copy_database(home, folder)
         with db.open(folder) as connection:
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
-                # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
-                is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
-                if auto and not (has_lock and is_wanted):
-                    return  # the background tries again later
-                # It runs at low priority, because a person may be waiting for an agent.
                 if auto:
+                    # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
+                    is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
+                    if not has_lock or not is_wanted:
+                        return  # the background tries again later
+                    # It runs at low priority, because a person may be waiting for an agent.
                     os.nice(10)
                 show_bar = partial(show_progress, is_silent=auto or as_json)
                 outcome = run_scan(home, connection, values, request, show_bar, is_automatic=auto)
             if auto:
                 return
             # With one tier only, the other tier is not waiting but left out on purpose.
-            waiting_count = len(candidates.list_fresh_signatures(connection)) if len(tiers) == 2 else 0
+            waiting_count = 0
+            if len(tiers) == 2:
+                waiting_count = len(candidates.list_fresh_signatures(connection))
             if as_json:
                 _print_json(connection, outcome, waiting_count)
             else:

@@ -212,28 +212,33 @@ def _to_json(value: Any) -> Any:
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
     """Print the hits, or that there are none."""
-    unmatched_note = recalled_text.format_unmatched(result.unmatched)
+    unmatched_note = recalled_text.format_unmatched(result.unmatched)  # which words of the query no record has
     if result.note:
         echo_styled(result.note, err=True, dim=True)
-    if result.hits:
-        if unmatched_note:
-            echo_styled(unmatched_note, err=True, dim=True)
-        count = format_count(len(result.hits), "result")
-        period = f" {result.period}" if result.period else ""
-        echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
-        for hit in result.hits:
-            _print_hit(hit, everywhere)
-    else:
-        message = "nothing was found"
-        if query:
-            message += f" for {query!r}"
-        if filters:
-            message += f" with {' '.join(filters)}"
-        if not everywhere:
-            message += " in this project; search every project: --all"
-        echo_text(message)
+    if not result.hits:
+        echo_text(_format_no_hits(query, everywhere, filters))
         if unmatched_note:
             echo_text(unmatched_note)
+        return
+    if unmatched_note:
+        echo_styled(unmatched_note, err=True, dim=True)
+    count = format_count(len(result.hits), "result")
+    period = f" {result.period}" if result.period else ""
+    echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
+    for hit in result.hits:
+        _print_hit(hit, everywhere)
+
+
+def _format_no_hits(query: str, everywhere: bool, filters: Sequence[str]) -> str:
+    """Return that nothing was found, for what, and how to search more."""
+    message = "nothing was found"
+    if query:
+        message += f" for {query!r}"
+    if filters:
+        message += f" with {' '.join(filters)}"
+    if not everywhere:
+        message += " in this project; search every project: --all"
+    return message
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:
@@ -290,7 +295,8 @@ def _print_timeline(records: Sequence[dict[str, Any]], marked_id: str) -> None:
     type_width = max(map(len, labels))
     cost_width = max(len(f"~{record['tokens']}") for record in records)
     title_width = max(width - id_width - type_width - cost_width - 15, 12)
-    last_day, last_file = "", ""
+    last_day = ""
+    last_file = ""
     for record, label in zip(records, labels, strict=True):
         day = format_time(record["at"], "%Y-%m-%d") or "at any time"
         file = to_printable_line(next(iter(record["files"]), ""))
@@ -382,5 +388,5 @@ def _describe_section(section: BriefSection) -> dict[str, Any]:
         "used": count_characters(section.text),
         "lines": section.shown_lines,
         "leftOut": section.omitted_lines,
-        "inNotes": section.noted_lines,
+        "inNotes": section.noted_lines,  # lines left out because the project's own notes have them
     }

@@ -59,8 +59,9 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
         counts = [str(session["prompts"]), str(session["events"])]
         rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
     # Each session stays on one line: its first prompt gets the room that is left.
-    column_widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
-    used_width = sum(column_widths) + 2 * len(column_widths)
+    columns = zip(_COLUMNS, *rows, strict=True)  # each with its heading first
+    column_widths = [max(map(len, column)) for column in columns]
+    used_width = sum(column_widths) + 2 * len(column_widths)  # two spaces behind each column
     text_width = max(get_width() - used_width, _MIN_TEXT_WIDTH)
     for row, session in zip(rows, records, strict=True):
         row.append(to_printable_line(session["first_prompt"], text_width))

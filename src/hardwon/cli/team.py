@@ -76,7 +76,10 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
 
 @contextmanager
 def _open_for_decision(deed: str) -> Iterator[Team]:
-    """Open this machine's team for a person who decides something for everybody."""
+    """Open this machine's team for a person who decides something for everybody.
+
+    `deed` names the decision in the refusal that an agent gets.
+    """
     require_person(deed)
     with _open_team(must_sync=True) as opened_team:
         yield opened_team
@@ -272,7 +275,8 @@ def status(as_json: bool) -> None:
         echo_json(report)
         return
     echo_text(f"team      {report['team']} at {report['url']}")
-    click.echo(f"machine   {report['machine'] or 'read only'}, {'revoked' if report['revoked'] else report['role']}")
+    role = "revoked" if report["revoked"] else report["role"]
+    click.echo(f"machine   {report['machine'] or 'read only'}, {role}")
     click.echo(f"machines  {report['machines']}")
     click.echo(f"waiting   {report['arrivals']} to accept here, {report['proposals']} for a reviewer")
     for quarantined in report["quarantined"]:
@@ -288,8 +292,15 @@ def members(as_json: bool) -> None:
     if as_json:
         records = []
         for machine in machines:
-            record = {name: getattr(machine, name) for name in ("id", "name", "member", "role")}
-            records.append({**record, "revoked": machine.is_revoked})
+            records.append(
+                {
+                    "id": machine.id,
+                    "name": machine.name,
+                    "member": machine.member,
+                    "role": machine.role,
+                    "revoked": machine.is_revoked,
+                }
+            )
         echo_json(records)
         return
     rows = []

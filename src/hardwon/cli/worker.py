@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
 
@@ -82,23 +83,28 @@ def status(as_json: bool) -> None:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {worker_status.home}")
     click.echo(f"version   {worker_status.version}")
+    _print_database(database)
+    click.echo(f"spool     {spooled_count} pending")
+    if import_progress := describe_import(home):
+        click.echo(f"history   {import_progress}")
+
+
+def _print_database(database: Mapping[str, Any]) -> None:
+    """Print how large the database is, how long it keeps what, and what it holds; or why it cannot be read."""
     if database["fault"]:
         click.echo(f"database  {database['fault']}")
     else:
         megabytes = database["bytes"] / 1024 / 1024
         max_megabytes = database["limit_bytes"] // 1024 // 1024
+        click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB")
         period = _format_days(database["retention_days"])
         message_period = _format_days(database["message_retention_days"])
+        click.echo(f"retention events {period}, prompts and last messages {message_period}")
         counts = ", ".join(format_count(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
         oldest = f", oldest {format_age(database['oldest'])}" if database["oldest"] else ""
-        click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB")
-        click.echo(f"retention events {period}, prompts and last messages {message_period}")
         click.echo(f"stored    {counts}{oldest}")
     if database["backlog"]:
         click.echo(f"index     {database['backlog']}")
-    click.echo(f"spool     {spooled_count} pending")
-    if import_progress := describe_import(home):
-        click.echo(f"history   {import_progress}")
 
 
 def _format_days(days: int) -> str:
@@ -136,7 +142,8 @@ def _describe_database(home: str) -> dict[str, Any]:
         try:
             with open_store() as connection:
                 report.update(retention.read_store_totals(connection).__dict__)
-                report.update(unindexed=count_backlog(connection)[0], backlog=describe_backlog(connection))
+                report["unindexed"], _ = count_backlog(connection)
+                report["backlog"] = describe_backlog(connection)
         except (UserError, db.StoreError) as error:
             report["fault"] = str(error)
     return report
@@ -249,7 +256,8 @@ def retry_jobs(ids: tuple[int, ...]) -> None:
             if job_states[job_id] == "running":
                 raise UserError(f"job {job_id} is running", "hardwon jobs list")
         dead_ids = [job_id for job_id, state in job_states.items() if state == "dead"]
-        retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
+        chosen_ids = ids or dead_ids
+        retried_count = sum(retry(connection, job_id, clock.now()) for job_id in chosen_ids)
     # The worker may not look for jobs for up to an hour.
     lifecycle.wake_worker(paths.get_home())
     click.echo(f"{format_count(retried_count, 'job')} pending again" if retried_count else "no dead jobs")

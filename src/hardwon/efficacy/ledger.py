@@ -262,6 +262,7 @@ def announce(connection: Connection, home: str, now: float) -> str:
 
 
 def _format_change(change: LessonChange) -> str:
+    """Return the line that tells the person what hardwon changed or proposes, why, and how to decide otherwise."""
     undo = f"undo: hardwon proof {change.slug} --undo"
     if change.change == NOTE:
         return f"{change.slug} is a note now and no longer holds calls: {change.reason} ({undo})"
@@ -285,13 +286,14 @@ def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
 
 
 def _format_week(firings: Sequence[Firing]) -> str:
-    """Sum up the holds and blocks of a week whose outcome is known; empty if there were none."""
+    """Sum up the outcomes of a week's holds and blocks; empty if there were none, or if no outcome is known."""
     verdicts = Counter[str]()
     fixed_count = 0
     for firing in firings:
         if firing.delivery in STOPPING_DELIVERIES and firing.arm in TOLD_ARMS:
             verdicts[firing.verdict] += 1
-            fixed_count += firing.verdict == CHANGED and firing.ended == "fine"
+            if firing.verdict == CHANGED and firing.ended == "fine":
+                fixed_count += 1
     parts = [
         (fixed_count, "took the fix"),
         (verdicts[CHANGED] - fixed_count, "changed and failed"),
@@ -300,7 +302,7 @@ def _format_week(firings: Sequence[Firing]) -> str:
         (verdicts[UNKNOWN], "unknown"),
     ]
     held_count = sum(count for count, _ in parts)
-    if held_count == verdicts[UNKNOWN]:  # also if both are 0
+    if held_count == verdicts[UNKNOWN]:  # all of them are unknown, or both numbers are 0
         return ""
     described = ", ".join(f"{count} {text}" for count, text in parts if count)
     return f"this week held {format_count(held_count, 'repeat')}, {described} (hardwon proof)"

@@ -89,10 +89,15 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
 
 
 def find_former_lesson(connection: Connection, lesson_id: str) -> Lesson | None:
-    """Return a lesson that is no longer in the files, as it was approved or proposed; None if a purge removed it."""
-    former = approvals.list_of_subject(connection, approvals.LESSON, lesson_id)
-    if former and (lesson := parse_approval_body(former[-1].body)):
-        return lesson
+    """Return a lesson that is no longer in the files, as it was last approved, or else as it was proposed.
+
+    None if a purge removed both, or if neither can be read as a lesson any more.
+    """
+    former_approvals = approvals.list_of_subject(connection, approvals.LESSON, lesson_id)
+    if former_approvals:
+        lesson = parse_approval_body(former_approvals[-1].body)
+        if lesson:
+            return lesson
     candidate = candidates.find_by_name(connection, lesson_id)
     return parse_candidate(candidate) if candidate else None
 
@@ -191,6 +196,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
 
     @lru_cache(maxsize=1_000)
     def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
+        """Return whether the lesson fires on a stored call; `tool_input` is its input as JSON."""
         if tool not in entry.tools:
             return False
         event = _build_stored_event(host, cwd, tool, tool_input)
@@ -284,7 +290,11 @@ def record_past_firings(connection: Connection, home: str) -> int:
     for candidate in candidates.list_candidates(connection):
         if proposed := parse_candidate(candidate):
             lessons.setdefault(candidate.id, proposed)
-    return sum(_replay_lesson(connection, lesson) for lesson in lessons.values())
+    replayed_count = 0
+    for lesson in lessons.values():
+        if _replay_lesson(connection, lesson):
+            replayed_count += 1
+    return replayed_count
 
 
 def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
@@ -306,9 +316,8 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
     after_id = 0 if is_new_version else int(position or 0)
     rows: dict[tuple[str, str], dict[str, object]] = {}
     last_id = after_id
-    for call in efficacy.iter_history(
-        connection, find_lesson_tools(lesson), after_id=after_id, limit=_MAX_REPLAYED_CALLS
-    ):
+    tools = find_lesson_tools(lesson)
+    for call in efficacy.iter_history(connection, tools, after_id=after_id, limit=_MAX_REPLAYED_CALLS):
         last_id = max(last_id, call["id"])
         if call["at"] < in_force_since and trigger(call["host"], call["cwd"], call["tool"], call["input"]):
             # History is read backwards, so the first firing of a session is the one that stays.
@@ -323,9 +332,17 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
 
 
 def _build_past_firing(call: Mapping[str, Any], lesson: Lesson, version: str) -> dict[str, object]:
+    """Return the row of a firing that would have been, if the lesson had been in force when the call was made."""
+    event_key = call["key"]
+    if call["tool_use_id"]:
+        event_key = f"{call['session']}:{call['tool_use_id']}"  # as `build_delivery` names the event of a call
     return {
-        "event": f"{call['session']}:{call['tool_use_id']}" if call["tool_use_id"] else call["key"],
-        **{name: call[name] for name in ("at", "host", "session", "agent", "tool")},
+        "event": event_key,
+        "at": call["at"],
+        "host": call["host"],
+        "session": call["session"],
+        "agent": call["agent"],
+        "tool": call["tool"],
         "kind": "PreToolUse",
         "lesson": lesson.id,
         "slug": lesson.slug,

@@ -243,12 +243,14 @@ def build_proof(
 
 
 def _count_firings(firings: Iterable[Firing]) -> FiringCounts:
+    """Count firings by their verdict, and apart those after which a changed call ran well."""
     by_verdict = dict.fromkeys(("", *VERDICTS), 0)
     total = changed_fine = 0
     for firing in firings:
         total += 1
         by_verdict[firing.verdict] += 1
-        changed_fine += firing.verdict == CHANGED and firing.ended == "fine"
+        if firing.verdict == CHANGED and firing.ended == "fine":
+            changed_fine += 1
     return FiringCounts(total, by_verdict, changed_fine)
 
 

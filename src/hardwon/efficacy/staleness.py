@@ -297,6 +297,7 @@ def _is_ahead_of(root: str, revision: str) -> bool:
 
 
 def _run_git(root: str, *words: str) -> str:
+    """Return what git prints; empty if it fails, is not installed or takes longer than five seconds."""
     try:
         run = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.SubprocessError):

@@ -257,8 +257,9 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
     except OSError:
         return None
     try:
-        is_builder = _try_lock(lock, fcntl)
-        process = _start_build(home, lock) if is_builder else None
+        process = None  # of the build, if this hook is the one that builds
+        if _try_lock(lock, fcntl):
+            process = _start_build(home, lock)
         while monotonic() < deadline:
             if process and process.poll() is not None:
                 break

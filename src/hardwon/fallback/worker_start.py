@@ -92,8 +92,9 @@ def launch_worker(home: str) -> int:
     """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
     log_path = os.path.join(home, paths.WORKER_LOG)
     paths.make_private_folder(os.path.dirname(log_path))
-    with open(os.open(os.path.join(home, STARTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
-        file.write(".")
+    starts = os.open(os.path.join(home, STARTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with open(starts, "a") as file:
+        file.write(".")  # one for each start, so that its size is their number
     # fork and exec instead of `subprocess`, which is slow to import for a hook.
     command = [sys.executable, "-I", "-m", "hardwon.worker"]
     child = os.fork()

@@ -72,14 +72,18 @@ def apply_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
     Nested triggers replace all triggers of the record; a flat one replaces its own kind. A block reason is removed when
     the delivery changes to another mode.
     """
-    changed = {key: value for key, value in {**record, **changes}.items() if value is not None}
+    all_fields = {**record, **changes}
+    changed = {key: value for key, value in all_fields.items() if value is not None}
     if "delivery" in changes:
         changed.pop("block", None)
         if changes["delivery"] != "block":
             changed.pop("blockReason", None)
-    flat_triggers = {key: changed.pop(key) for key in NESTED_KEYS if key in changed}
-    nested_triggers = changed.get("triggers") or {}
-    changed["triggers"] = {**nested_triggers, **flat_triggers, "sessionStart": changed.get("delivery") == "start"}
+    triggers = dict(changed.get("triggers") or {})
+    for key in NESTED_KEYS:
+        if key in changed:
+            triggers[key] = changed.pop(key)
+    triggers["sessionStart"] = changed.get("delivery") == "start"
+    changed["triggers"] = triggers
     return changed
 
 
@@ -195,12 +199,14 @@ def build_refusal(faults: Iterable[str]) -> UserError:
 
 
 def _fill_block_reason(record: dict[str, Any]) -> dict[str, Any]:
-    """Use the solution as the reason of `delivery: block`; older `block` and `blockReason` fields stay unchanged."""
-    lacks_reason = "block" not in record and not record.get("blockReason")
-    if record.get("delivery") == "block" and lacks_reason:
-        solution = record.get("solution") or record.get("fix")  # its name in lessons-learned
-        return {**record, "blockReason": solution or ""}
-    return record
+    """Use the solution as the reason of a record with `delivery: block` that has none.
+
+    A record with `blockReason`, or with the older field `block`, stays unchanged: it says for itself what it blocks.
+    """
+    if record.get("delivery") != "block" or "block" in record or record.get("blockReason"):
+        return record
+    solution = record.get("solution") or record.get("fix")  # `fix` is its name in lessons-learned
+    return {**record, "blockReason": solution or ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,7 @@ def _build_catalog(lessons: Iterable[Lesson]) -> _LessonCatalog:
 
 
 def _add_to_catalog(catalog: _LessonCatalog, lesson: Lesson) -> None:
+    """Add a lesson to those that a new one must differ from, by id and by content, and in its words."""
     catalog.slugs_by_id.setdefault(lesson.id, lesson.slug)
     catalog.slugs_by_hash.setdefault(hash_lesson_content(lesson), lesson.slug)
     if lesson.status != "rejected":  # a person may add a rejected lesson again in better words

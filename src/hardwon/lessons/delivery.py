@@ -84,7 +84,8 @@ class SessionClaims:
 
         The same event may claim again, in case its worker died meanwhile.
         """
-        return claims.take(self._get_path(name), self._event.id, self._event.at) is None
+        taken_by_another_at = claims.take(self._get_path(name), self._event.id, self._event.at)
+        return taken_by_another_at is None
 
     def is_taken(self, name: str) -> bool:
         return os.path.exists(self._get_path(name))
@@ -100,7 +101,7 @@ class SessionClaims:
         path = self._get_path(entry.id)
         token = self._event.tool_use_id or self._event.id
         claimed_at = claims.take(path, token, self._event.at)
-        if claimed_at is None:
+        if claimed_at is None:  # it is claimed for this call, now or already
             return True
         # The absolute distance, because the call with the earlier timestamp may arrive second.
         is_parallel_call = abs(self._event.at - claimed_at) < PARALLEL_CALL_SECONDS
@@ -127,7 +128,8 @@ class SessionClaims:
 
         # Beside the briefs and not in the session's folder, which is released and pruned.
         path = os.path.join(self._home, BRIEFS_FOLDER, _FIRST_SESSION_CLAIM)
-        return claims.take(path, self._event.id, self._event.at) is None
+        taken_by_another_at = claims.take(path, self._event.id, self._event.at)
+        return taken_by_another_at is None
 
     def release(self, name: str) -> None:
         claims.release(self._get_path(name))
@@ -281,9 +283,11 @@ def build_firing(event: Event, entry: ManifestEntry, *, is_silent: bool = False)
 
 
 def build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
+    """Return the record of a lesson that was delivered in answer to an event."""
+    # Two hooks may ask about one call and both be denied; that is one delivery.
+    event_key = f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id
     return Delivery(
-        # Two hooks may ask about one call and both be denied; that is one delivery.
-        event=f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id,
+        event=event_key,
         at=event.at,
         host=event.host,
         session=event.session,

@@ -104,6 +104,11 @@ def _check_advice(home: str) -> Iterator[Check]:
 
 
 def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> LessonFacts:
+    """Return what the database tells of the lessons: their deliveries, and on which recorded calls they would fire.
+
+    Replaying stops after a number of calls or seconds, whichever comes first, and the facts are about the calls so far.
+    """
+
     @cache
     def locate_folder(folder: str) -> tuple[str, list[str]]:
         return projects.find_git_root(folder), projects.list_equivalent_folders(folder)
@@ -190,9 +195,11 @@ def replay_calls(
 
 
 def _summarize_replay(calls: Sequence[ScannedCall]) -> Replay:
+    """Count the calls on which a lesson fired by their outcome, with one that went fine as the sample."""
     fine_calls = [call for call in calls if call.outcome == "fine"]
-    failed_count = sum(call.outcome == "failed" for call in calls)
-    return Replay(len(calls), failed_count, len(fine_calls), tuple(fine_calls[:1]))
+    failed_calls = [call for call in calls if call.outcome == "failed"]
+    samples = tuple(fine_calls[:1])
+    return Replay(len(calls), len(failed_calls), len(fine_calls), samples)
 
 
 def find_advice(
@@ -318,7 +325,8 @@ def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
         if not glob.startswith(("/", "~/")):
             continue  # it applies in every project
         # Of `/srv/app/**/*.py` only `/srv/app` must exist: the rest names no single file.
-        fixed_parts = takewhile(lambda part: not set(part) & set("*?[\\"), glob.rstrip(" ").split("/"))
+        parts = glob.rstrip(" ").split("/")
+        fixed_parts = takewhile(lambda part: not set(part) & set("*?[\\"), parts)
         fixed_prefix = "/".join(fixed_parts)
         if fixed_prefix not in ("", "~"):
             yield fixed_prefix

@@ -147,14 +147,7 @@ def reply_to_call(event: Event, index: ManifestIndex, session_claims: SessionCla
     A call that has run can only be noted. A measured lesson may stay silent in this session; then its firing is
     recorded, and the agent is told nothing about it.
     """
-    modes: tuple[str, ...]
-    if event.kind != "PreToolUse":
-        modes = ("note",)
-    elif event.host in AGENTS_NOTED_AFTER_CALL:
-        modes = STOPPING_MODES
-    else:
-        modes = (*STOPPING_MODES, "note")
-
+    modes = _list_possible_modes(event)
     # By id, because several parts of a call may match the same lesson.
     told_entries: dict[str, ManifestEntry] = {}
     silent_entries: dict[str, ManifestEntry] = {}
@@ -167,11 +160,11 @@ def reply_to_call(event: Event, index: ManifestIndex, session_claims: SessionCla
                     return _build_block_reply(event, entry, index)
             elif current_entry := mark_stale(entry, sources):
                 told_entries[entry.id] = current_entry
-    silent_firings = tuple(
-        build_firing(event, entry, is_silent=True)
-        for entry in silent_entries.values()
-        if session_claims.take_silence(entry)
-    )
+    firings = []
+    for entry in silent_entries.values():
+        if session_claims.take_silence(entry):
+            firings.append(build_firing(event, entry, is_silent=True))
+    silent_firings = tuple(firings)
 
     budget = index.settings["injectionBudgetBytes"] - count_bytes(fence_text(""))
     limit = index.settings["maxLessonsPerInjection"]
@@ -188,6 +181,15 @@ def reply_to_call(event: Event, index: ManifestIndex, session_claims: SessionCla
         body = SECTION_SEPARATOR.join(text for _, text in noted_lessons)
         return build_reply(event, index, noted_lessons, context=fence_text(body), silent_firings=silent_firings)
     return HookReply(deliveries=silent_firings)
+
+
+def _list_possible_modes(event: Event) -> tuple[str, ...]:
+    """Return how lessons can be delivered now: before a call, after it, or, with most agents, all at once before it."""
+    if event.kind != "PreToolUse":
+        return ("note",)
+    if event.host in AGENTS_NOTED_AFTER_CALL:
+        return STOPPING_MODES
+    return (*STOPPING_MODES, "note")
 
 
 def _iter_matching_lessons(
@@ -208,6 +210,7 @@ def _iter_matching_lessons(
 
 
 def _build_block_reply(event: Event, entry: ManifestEntry, index: ManifestIndex) -> HookReply:
+    """Return the denial of a call, with the lesson's reason; `{command}` in it stands for what was blocked."""
     blocked_action = shorten_text(event.command or event.path, _MAX_QUOTED_COMMAND_CHARS)
     reason = entry.reason.replace("{command}", blocked_action)
     body = f"{_BLOCKED_INTRO} {reason}\n(lesson {entry.slug})"

@@ -8,6 +8,7 @@ type stay in the record, so that adding it is refused with their names.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hardwon.lessons.delivery import FIX_MARK
@@ -48,10 +49,14 @@ def convert_lessons(document: object) -> list[dict[str, Any]]:
     if isinstance(lessons, list):
         return [_convert_record(entry, f"lesson {number}") for number, entry in enumerate(lessons, 1)]
     if isinstance(lessons, dict):  # a manifest has the id as the key
-        return [
-            _convert_record({"id": key, **entry} if isinstance(entry, dict) else entry, f"lesson {key}")
-            for key, entry in lessons.items()
-        ]
+        records = []
+        for key, entry in lessons.items():
+            if isinstance(entry, dict):
+                entry_with_id: object = {"id": key, **entry}
+            else:
+                entry_with_id = entry
+            records.append(_convert_record(entry_with_id, f"lesson {key}"))
+        return records
     expected = 'an object with "lessons", or a list of lessons'
     raise ValueError(f"this is neither lessons.json nor a manifest of {_ORIGIN}: expected {expected}")
 
@@ -63,12 +68,15 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
     if entry.get("delivery") in DELIVERY_MODES:
         return dict(entry)  # already a record of ours
     triggers = entry.get("triggers")
-    nested_triggers = triggers if isinstance(triggers, dict) else {}
-    fields = entry | {name: value for name, value in nested_triggers.items() if value}
-    fields = {name: value for name, value in fields.items() if value not in (None, "", [])}
-    record = {_NEW_NAMES[name]: value for name, value in fields.items() if name in _NEW_NAMES}
-    # A field under its present name wins over the old one.
-    record |= {name: value for name, value in fields.items() if name not in (*_NEW_NAMES, *_CONVERTED_KEYS)}
+    fields = _list_filled_fields(entry)
+    record = {}
+    for name, value in fields.items():
+        if name in _NEW_NAMES:
+            record[_NEW_NAMES[name]] = value
+    # After all old names, so that a field under its present name wins over the old one.
+    for name, value in fields.items():
+        if name not in _NEW_NAMES and name not in _CONVERTED_KEYS:
+            record[name] = value
     if not isinstance(triggers, dict | None):
         record["triggers"] = triggers
     if not fields.keys().isdisjoint(("message", "commandRegexSources", "pathRegexSources")):
@@ -137,6 +145,17 @@ def _is_path_regex(glob: object) -> bool:
     return isinstance(glob, str) and bool(_PATH_REGEX.search(glob))
 
 
+def _list_filled_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a lesson that have a value; nested triggers win over those beside them."""
+    fields = dict(entry)
+    triggers = entry.get("triggers")
+    if isinstance(triggers, dict):
+        for name, value in triggers.items():
+            if value:
+                fields[name] = value
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
+
+
 def _set_delivery(record: dict[str, Any], fields: dict[str, Any]) -> list[str]:
     """Set the delivery; return the settings that cannot be used for it."""
     delivery = _DELIVERIES_BY_TYPE.get(str(fields.get("type")), "note")
@@ -146,11 +165,14 @@ def _set_delivery(record: dict[str, Any], fields: dict[str, Any]) -> list[str]:
         delivery = "block"
     record["delivery"] = delivery
     if delivery == "block":
-        summary, problem, solution = (record.get(key, "") for key in ("summary", "problem", "solution"))
+        summary = record.get("summary", "")
+        problem = record.get("problem", "")
+        solution = record.get("solution", "")
         full_text = f"## Lesson: {summary}\n{problem}\n{FIX_MARK} {solution}"
         record.setdefault("blockReason", record.get("injection") or full_text)
     if delivery == "note":
         record.setdefault("commandMatchTarget", "full")  # lessons-learned also tries hints on quoted text
     if delivery != "block" and "blockReason" in record:
-        return [f"blockReason without block is not used: {str(record.pop('blockReason'))[:200]!r}"]
+        unused_reason = str(record.pop("blockReason"))
+        return [f"blockReason without block is not used: {unused_reason[:200]!r}"]
     return []

@@ -224,8 +224,16 @@ def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState]
 
 
 def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
+    """Compile a lesson as hooks read it; a lesson that was stepped down is delivered more quietly than it says.
+
+    A glob that cannot match anything is left out.
+    """
     user_home = os.path.expanduser("~")
-    globs = [compile_glob(glob, ignore_case=_is_case_ignored(), user_home=user_home) for glob in lesson.paths]
+    globs = []
+    for path_pattern in lesson.paths:
+        glob = compile_glob(path_pattern, ignore_case=_is_case_ignored(), user_home=user_home)
+        if glob:
+            globs.append(glob)
     delivery = lesson.delivery
     if state.stepped_down_to == "note" and delivery == "hold":  # after false alarms, until its author changes it
         delivery = "note"
@@ -241,7 +249,7 @@ def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
         tools=find_lesson_tools(lesson),
         commands=lesson.commands,
         target=lesson.command_target,
-        globs=tuple(glob for glob in globs if glob),
+        globs=tuple(globs),
         path_regexes=lesson.path_regexes,
         contents=lesson.contents,
         unless=lesson.unless,
@@ -266,7 +274,10 @@ def _is_case_ignored() -> bool:
 
 
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
-    """Return the tools of a lesson: those it names, or else those its patterns apply to."""
+    """Return the tools of a lesson: those it names, or else those its patterns apply to.
+
+    Empty for a lesson without tools and patterns, such as one that is only told at a session's start.
+    """
     if lesson.tools:
         # Newer versions of Claude Code call the tool Agent; events have its old name.
         tool_names = ["Task" if tool == "Agent" else tool for tool in lesson.tools]
@@ -389,10 +400,10 @@ def _apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> t
         if approval is not None and approval.hash == hash_authored_fields(lesson):
             unchanged_ids.add(lesson.id)
     # Only for what was changed or removed: the others are in the file as they were approved.
-    approved_versions = _read_approved_versions(
-        home,
-        {lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids},
-    )
+    changed_approvals = {
+        lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids
+    }
+    approved_versions = _read_approved_versions(home, changed_approvals)
     lessons: list[Lesson] = []
     waiting: list[WaitingChange] = []
     for lesson in file.lessons:

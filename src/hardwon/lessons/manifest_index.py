@@ -54,9 +54,9 @@ class ManifestIndex:
             self.waiting_count: int = head.get("waiting", 0)  # unapproved changes to lessons.json
             self.secret: str = head.get("secret", "")  # draws the sessions in which measured lessons stay silent
             self._always_tried: Mapping[str, Sequence[int]] = head["always"]
-            self._pieces, self._ends, self._numbers = (
-                _unpack_numbers(head[name]) for name in ("pieces", "ends", "numbers")
-            )
+            self._pieces = _unpack_numbers(head["pieces"])
+            self._ends = _unpack_numbers(head["ends"])
+            self._numbers = _unpack_numbers(head["numbers"])
             self._offsets = _unpack_numbers(head["offsets"])
         except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as error:
             raise ValueError(f"a broken index: {error}") from None
@@ -79,6 +79,7 @@ class ManifestIndex:
         return len(self._offsets) - 1
 
     def read_entry(self, number: int) -> ManifestEntry:
+        """Return the lesson with this number; a hook reads only the few lessons that could match."""
         entry = self._entries.get(number)
         if entry is None:
             start = self._offsets[number]
@@ -95,8 +96,12 @@ class ManifestIndex:
         """Return the numbers of all lessons that could match, in the order they are tried."""
         numbers = set(self._always_tried.get(tool, ()))  # lessons that can match without a literal
         for text in texts:
-            for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
-                numbers.update(self._numbers[self._ends[piece_index] : self._ends[piece_index + 1]])
+            folded_bytes = fold_case(text).encode("utf-8", "surrogatepass")
+            for piece_index in self._find_piece_indexes(folded_bytes):
+                # The lessons of a piece are stored between the end of the piece before and its own.
+                start = self._ends[piece_index]
+                end = self._ends[piece_index + 1]
+                numbers.update(self._numbers[start:end])
         return sorted(numbers)
 
     def _find_piece_indexes(self, text: bytes) -> list[int]:
@@ -197,11 +202,18 @@ def _choose_leading_pieces(literal_sets: Sequence[Iterable[str]], piece_counts: 
 
     def find_rarest_piece(literal: str) -> int:
         pieces = _split_into_pieces(literal.encode())
+        # Among equally rare ones a long piece is better than a short one; the last part makes the choice repeatable.
         return min(pieces, key=lambda piece: (piece_counts[piece], piece <= _MAX_SHORT_PIECE, piece))
 
+    def rate_choice(pieces: list[int]) -> tuple[int, int]:
+        most_lessons = max(piece_counts[piece] for piece in pieces)
+        return most_lessons, len(pieces)
+
     # A match contains one literal of each set, so the pieces of a single set find it.
-    choices = [[find_rarest_piece(literal) for literal in literals] for literals in literal_sets]
-    return min(choices, key=lambda pieces: (max(piece_counts[piece] for piece in pieces), len(pieces)))
+    choices = []
+    for literals in literal_sets:
+        choices.append([find_rarest_piece(literal) for literal in literals])
+    return min(choices, key=rate_choice)
 
 
 def _encode_piece(piece: int) -> bytes:
@@ -237,6 +249,7 @@ def _pack_entry(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def _unpack_entry(number: int, packed: dict[str, Any]) -> ManifestEntry:
+    """Return the lesson with this number; `packed` has patterns and globs as plain tuples, as `marshal` stores them."""
     for name in _PATTERN_FIELDS:
         packed[name] = tuple(Pattern(*pair) for pair in packed[name])
     packed["globs"] = tuple(Glob(*values) for values in packed["globs"])

@@ -135,6 +135,10 @@ def list_call_texts(event: Event) -> list[str]:
 
 
 def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> Match | None:
+    """Return the match of a lesson with a call, with the text that matched; None if the lesson does not fire.
+
+    A lesson without patterns fires on every call of its tools.
+    """
     if call.tool not in entry.tools or not is_in_scope(entry.project, call.equivalent_folders):
         return None
     if not (entry.commands or entry.contents or entry.globs or entry.path_regexes):
@@ -143,30 +147,39 @@ def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: Patte
         matched_text = _match_command(entry, call, search_pattern)
     else:
         matched_text = _match_file(entry, call, search_pattern)
-    return None if matched_text is None else Match(entry, matched_text)
+    if matched_text is None:
+        return None
+    return Match(entry, matched_text)
 
 
 def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
+    """Return the first view of a command that a lesson's patterns match and its `unless` does not; None without one.
+
+    With the target `full` both are searched in quoted text as well, else only in what runs.
+    """
     # Blocks and holds must not stop hardwon's own commands.
     call_views = call.guarded_views if entry.delivery in ("block", "hold") else call.views
     is_full = entry.target == "full"
-    for view in call_views.full if is_full else call_views.executable:
+    views = call_views.full if is_full else call_views.executable
+    for view in views:
         if not _has_match(entry.commands, view.text, search):
             continue
         if not entry.unless:
             return view.text
-        if not _has_match(entry.unless, view.source_text if is_full else extract_code(view.source_text), search):
+        exempt_text = view.source_text if is_full else extract_code(view.source_text)
+        if not _has_match(entry.unless, exempt_text, search):
             return view.text
     return None
 
 
 def _match_file(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
+    """Return the path of a call that a lesson's patterns match, or its content without a path; None for no match.
+
+    Paths and content must both match, if the lesson has patterns for both.
+    """
     contents = entry.contents or entry.commands  # lessons-learned also tries command patterns on edits
     if entry.globs or entry.path_regexes:
-        paths = (call.absolute_path, *call.searched_paths)
-        if not any(
-            _has_matching_path(entry, path, _get_relative_path(path, call.project_root), search) for path in paths
-        ):
+        if not _has_any_matching_path(entry, call, search):
             return None
     elif call.tool == "Read":
         return None  # a Read has no content, and the lesson names no path
@@ -187,7 +200,20 @@ def _has_match(patterns: Iterable[Pattern], text: str, search: PatternSearch) ->
     return any(search(pattern, text) for pattern in patterns)
 
 
+def _has_any_matching_path(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> bool:
+    """Return whether a lesson's path patterns match the file of a call, or one of the folders that it searches."""
+    for path in (call.absolute_path, *call.searched_paths):
+        relative_path = _get_relative_path(path, call.project_root)
+        if _has_matching_path(entry, path, relative_path, search):
+            return True
+    return False
+
+
 def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
+    """Return the views of a command, and those of what is left of it without hardwon's own commands.
+
+    A command that is too long, or that cannot be parsed, is split roughly, and then both are the same.
+    """
     parsed = parse_with_code(command) if len(command) <= _MAX_PARSED_CHARS else None
     if parsed is None:
         rough_views = _split_roughly(command)
@@ -207,6 +233,10 @@ def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
 def _build_parsed_views(
     text: str, code: str, simple_commands: Sequence[SimpleCommand], span_source: str
 ) -> CommandViews:
+    """Return the views of a parsed command: each simple command, then the whole; `code` is the text without quotes.
+
+    Equal views count once.
+    """
     # Simple commands come first: they are short, so a pattern that times out on the whole command was tried on them.
     executable: dict[CommandView, None] = {}
     full: dict[CommandView, None] = {}
@@ -276,19 +306,31 @@ def _get_relative_path(absolute: str, project_root: str) -> str:
 
 
 def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, search: PatternSearch) -> bool:
-    """Return whether the globs include a file; `relative` starts with `../` outside the project."""
-    return any(
-        _is_included([glob for glob in globs if glob.is_absolute == is_absolute], path, search)
-        for path, is_absolute in ((relative, False), (absolute, True))
-    )
+    """Return whether the globs include a file, given by both of its paths.
+
+    Absolute globs are matched against the absolute path, all others against `relative`, which starts with `../` for a
+    file outside the project.
+    """
+    relative_globs = [glob for glob in globs if not glob.is_absolute]
+    if _is_included(relative_globs, relative, search):
+        return True
+    absolute_globs = [glob for glob in globs if glob.is_absolute]
+    return _is_included(absolute_globs, absolute, search)
 
 
 def _is_included(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
-    # As in gitignore, the last matching glob decides about each folder, and everything in an included folder is
-    # included.
-    for prefix in _iter_prefixes(path) if globs else ():
+    """Return whether the globs include a path, or a folder above it; False without globs.
+
+    As in gitignore, the last matching glob decides about each folder, and everything in an included folder is included.
+    """
+    if not globs:
+        return False
+    for prefix in _iter_prefixes(path):
+        is_folder = prefix != path
         for glob in reversed(globs):
-            if not (glob.folders_only and prefix == path) and search(Pattern(glob.source, glob.flags), prefix):
+            if glob.folders_only and not is_folder:
+                continue
+            if search(Pattern(glob.source, glob.flags), prefix):
                 if glob.is_include:
                     return True
                 break
@@ -316,7 +358,11 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     is_include = not body.startswith("!")
     body = body.removeprefix("!")
     if user_home and (body == "~" or body.startswith("~/")):
-        body = "".join("\\" + char if char in "\\*?[" else char for char in user_home.rstrip("/")) + body[1:]
+        # The home's own name may contain what is special in a glob.
+        escaped_home = ""
+        for char in user_home.rstrip("/"):
+            escaped_home += f"\\{char}" if char in "\\*?[" else char
+        body = escaped_home + body[1:]
     folders_only = body.endswith("/")
     body = body.removesuffix("/")
     is_absolute = body.startswith("/")
@@ -398,20 +444,30 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
     class_body = "".join(items)
     # No class matches a slash.
     if negated:
-        return f"[^/{class_body}]", pos + 1
-    return f"(?!/)[{class_body}]" if match(f"[{class_body}]", "/") else f"[{class_body}]", pos + 1
+        source = f"[^/{class_body}]"
+    elif match(f"[{class_body}]", "/"):
+        source = f"(?!/)[{class_body}]"
+    else:
+        source = f"[{class_body}]"
+    return source, pos + 1
 
 
 def _compile_segment(tokens: Sequence[str]) -> str:
+    """Return the pattern of what stands between two slashes; `**` alone stays, for `_compile_path`.
+
+    Within other text `**` means the same as `*`.
+    """
     if list(tokens) == ["**"]:
         return "**"
     starred = ["*" if token == "**" else token for token in tokens]
     if starred == ["*"]:
         return _GLOB_NAME
-    return _join_with_gaps(["".join(part) for part in _split_at(starred, "*")], _GLOB_CHAR)
+    parts = ["".join(part_tokens) for part_tokens in _split_at(starred, "*")]
+    return _join_with_gaps(parts, _GLOB_CHAR)
 
 
 def _compile_path(segments: list[str]) -> str:
+    """Return the pattern of a whole path; `**` stands for any number of folders."""
     if segments[-1] == "**":
         # A trailing `/**` matches what is inside the folder, not the folder.
         segments = [*segments, _GLOB_NAME]
@@ -432,6 +488,7 @@ def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
 
 
 def _split_at(items: Sequence[str], separator: str) -> list[list[str]]:
+    """Split a list as `str.split` splits a text: one part more than there are separators, some of them empty."""
     parts: list[list[str]] = [[]]
     for item in items:
         if item == separator:

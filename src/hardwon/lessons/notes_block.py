@@ -119,7 +119,7 @@ def find_rules(text: str) -> Iterator[NotesRule]:
     if any(_ITEM.fullmatch(line) for _, line in lines):
         rules = _iter_item_rules(lines)
     else:
-        rules = (NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line))
+        rules = iter([NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line)])
     for rule in rules:
         is_long_enough = len(normalize_line(rule.text)) >= MIN_STATEMENT_LENGTH
         if is_long_enough and not rule.text.endswith(":") and not _LINK.fullmatch(rule.text):
@@ -156,10 +156,12 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
 def _iter_prose_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield numbered lines without code, comments, front matter and our block."""
+    # What is left out is replaced by its newlines, so that the numbers of later lines stay.
     span = _find_block_span(text)
     if span:
-        block = text[span[0] : span[1]]
-        text = text[: span[0]] + "\n" * block.count("\n") + text[span[1] :]
+        start, end = span
+        newline_count = text.count("\n", start, end)
+        text = text[:start] + "\n" * newline_count + text[end:]
     text = _ASIDE.sub(lambda match: "\n" * match[0].count("\n"), text)
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):

@@ -141,7 +141,9 @@ _SYNTAX_HINTS = (
 
 
 def _check_syntax(source: str, flags: int) -> str | None:
-    position, message = None, ""
+    """Return what is wrong with a pattern's syntax, where, and what was probably meant; None if Python accepts it."""
+    position = None
+    message = ""
     try:
         with warnings.catch_warnings():
             # Raised for classes that a later Python will read differently.
@@ -154,12 +156,15 @@ def _check_syntax(source: str, flags: int) -> str | None:
     except RecursionError:
         message = "groups are nested too deeply"
     except (OverflowError, ValueError, FutureWarning) as error:
-        message = str(error)[:1].lower() + str(error)[1:]
+        text = str(error)
+        message = text[:1].lower() + text[1:]
     if not message:
         return None
     location = f"column {position + 1}: " if position is not None else ""
-    hint = next((f": {hint}" for pattern, hint in _SYNTAX_HINTS if re.search(pattern, message)), "")
-    return f"{location}{message}{hint}"
+    for pattern, hint in _SYNTAX_HINTS:
+        if re.search(pattern, message):
+            return f"{location}{message}: {hint}"
+    return f"{location}{message}"
 
 
 # Cases where only one of `regex` and `re` skips blanks.
@@ -234,8 +239,15 @@ def _is_ambiguous(body: Any) -> bool:
         if op is not ops.SUBPATTERN:
             break
         _group, _added_flags, _removed_flags, body = value
-    endless_repeats = [value for op, value in body if op in _REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT]
-    required_parts = [value for op, value in body if op is not ops.AT and not (op in _REPEAT_OPS and value[0] == 0)]
+    endless_repeats = []
+    required_parts = []
+    for op, value in body:
+        # The value of a repeat is its least and its greatest number, and what it repeats.
+        is_optional = op in _REPEAT_OPS and value[0] == 0
+        if op in _REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT:
+            endless_repeats.append(value)
+        if op is not ops.AT and not is_optional:  # an anchor matches no text
+            required_parts.append(value)
     if not endless_repeats or len(required_parts) > 1:
         return False
     return all(value in endless_repeats for value in required_parts)
@@ -274,8 +286,11 @@ def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield for each repeat a text that leads up to it and a text that it can match many times."""
     for op, value in items:
         if op in _REPEAT_OPS and value[1] > 1:
-            chars = list(dict.fromkeys(filter(None, (_sample_char(*part) for part in _walk_parts(value[2])))))
-            for pump in (_sample_text(value[2]), *chars, "".join(chars)):
+            _, _, body = value
+            sampled_chars = [_sample_char(*part) for part in _walk_parts(body)]
+            chars = list(dict.fromkeys(char for char in sampled_chars if char))
+            # The whole body once, each character of it, and all of them together.
+            for pump in (_sample_text(body), *chars, "".join(chars)):
                 if pump:
                     yield prefix, pump[:_SIGNS_PUMPED]
         for child in _list_children(op, value):
@@ -324,10 +339,19 @@ def choose_longest(literal_sets: list[Literals]) -> list[Literals]:
     """Return only the set whose shortest literal is longest; empty if there is none."""
     if not literal_sets:
         return []
-    return [max(literal_sets, key=lambda literals: (min(map(len, literals)), -len(literals)))]
+
+    def rate_set(literals: Literals) -> tuple[int, int]:
+        shortest = min(map(len, literals))
+        return shortest, -len(literals)  # of equals the set with fewer literals
+
+    return [max(literal_sets, key=rate_set)]
 
 
 def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
+    """Return all texts that a sequence matches, None for too many, and sets of which each match contains a literal.
+
+    Neighbouring parts with known texts are joined to a run; a part with too many texts ends it.
+    """
     literal_sets: list[Literals] = []
     runs = [_EMPTY]
     for op, value in items:
@@ -345,30 +369,45 @@ def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
             literal_sets += inner_sets
             pieces = [spellings]
         for piece in pieces:
-            joined = _join_spellings(runs[-1], piece) if piece is not None else None
+            joined = None
+            if piece is not None:
+                joined = _join_spellings(runs[-1], piece)
             if joined is None:
                 runs.append(piece or _EMPTY)
             else:
                 runs[-1] = joined
-    literal_sets += [literals for literals in map(_drop_redundant, runs) if literals]
-    return (runs[0] if len(runs) == 1 else None), literal_sets
+    for run in runs:
+        literals = _drop_redundant(run)
+        if literals:
+            literal_sets.append(literals)
+    spellings = runs[0] if len(runs) == 1 else None
+    return spellings, literal_sets
 
 
 def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
+    """Analyze one part that is no repeat as `_analyze_sequence` does; None and no sets for a part of another kind.
+
+    `op` and `value` are as Python's own parser of patterns has them.
+    """
     if op is ops.LITERAL:
         return _spell_char(value, ignore_case), []
     if op is ops.IN:
         is_plain = all(kind is ops.LITERAL for kind, _ in value)
-        return (_merge_spellings(_spell_char(code, ignore_case) for _, code in value) if is_plain else None), []
+        if not is_plain:
+            return None, []  # it has ranges or classes
+        return _merge_spellings(_spell_char(code, ignore_case) for _, code in value), []
     # Anchors and negative lookarounds consume nothing.
     if op in (ops.AT, ops.ASSERT_NOT):
         return _EMPTY, []
     if op is ops.ASSERT:
-        return _EMPTY, choose_longest(_analyze_sequence(value[1], ignore_case)[1])
+        _, literal_sets = _analyze_sequence(value[1], ignore_case)
+        return _EMPTY, choose_longest(literal_sets)
     if op is ops.SUBPATTERN:
         _, added_flags, removed_flags, body = value
-        inside_case = (ignore_case or bool(added_flags & re.IGNORECASE)) and not removed_flags & re.IGNORECASE
-        spellings, literal_sets = _analyze_sequence(body, inside_case)
+        ignore_case_inside = ignore_case or bool(added_flags & re.IGNORECASE)
+        if removed_flags & re.IGNORECASE:
+            ignore_case_inside = False
+        spellings, literal_sets = _analyze_sequence(body, ignore_case_inside)
         return spellings, choose_longest(literal_sets)
     if op is ops.ATOMIC_GROUP:
         spellings, literal_sets = _analyze_sequence(value, ignore_case)
@@ -380,7 +419,8 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
             combined.update(*choose_longest(literal_sets))
         # A branch without literals could match a text that has none of the others.
         is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= _MAX_SPELLINGS
-        return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
+        spellings = _merge_spellings(branch_spellings for branch_spellings, _ in branches)
+        return spellings, [frozenset(combined)] if is_certain else []
     return None, []
 
 
@@ -389,6 +429,7 @@ def _spell_char(code: int, ignore_case: bool) -> Literals | None:
 
 
 def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | None:
+    """Return all texts of a repeat; None for too many, or if those of its body are not known."""
     if body is None or most > _MAX_SPELLED_REPEATS:
         return None
     powers: list[Literals | None] = [_EMPTY]
@@ -399,6 +440,7 @@ def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | No
 
 
 def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
+    """Return all texts of several alternatives; None for too many, or if those of one are not known."""
     merged: set[str] = set()
     for part in parts:
         if part is None:
@@ -408,15 +450,25 @@ def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
 
 
 def _join_spellings(prefixes: Literals, suffixes: Literals) -> Literals | None:
-    joined = frozenset(prefix + suffix for prefix in prefixes for suffix in suffixes)
-    return joined if len(joined) <= _MAX_SPELLINGS and max(map(len, joined)) <= _MAX_SPELLING_CHARS else None
+    """Return every prefix with every suffix; None if that makes too many texts, or too long ones."""
+    joined = set[str]()
+    for prefix in prefixes:
+        for suffix in suffixes:
+            joined.add(prefix + suffix)
+    if len(joined) > _MAX_SPELLINGS or max(map(len, joined)) > _MAX_SPELLING_CHARS:
+        return None
+    return frozenset(joined)
 
 
 def _drop_redundant(literals: Literals) -> Literals | None:
     """Drop literals that contain another one; None if one is too short to be useful."""
     if min(map(len, literals)) < _MIN_LITERAL_CHARS:
         return None
-    return frozenset(word for word in literals if not any(other in word for other in literals if other != word))
+    shortest_words = []
+    for word in literals:
+        if not any(other in word for other in literals if other != word):
+            shortest_words.append(word)
+    return frozenset(shortest_words)
 
 
 class PatternCache:
@@ -433,10 +485,17 @@ class PatternCache:
         self._timeout_lengths: dict[Pattern, int] = {}
 
     def search(self, pattern: Pattern, text: str) -> bool:
+        """Return whether a pattern matches somewhere in a text; a search that takes too long counts as no match.
+
+        After that the pattern is not tried on texts of this length or longer.
+        """
         if pattern not in self._compiled:
             self._compiled[pattern] = _compile_pattern(pattern)
         compiled = self._compiled[pattern]
-        if compiled is None or len(text) >= self._timeout_lengths.get(pattern, len(text) + 1):
+        if compiled is None:
+            return False
+        timeout_length = self._timeout_lengths.get(pattern)
+        if timeout_length is not None and len(text) >= timeout_length:
             return False
         try:
             return compiled.search(text, timeout=get_pattern_timeout(text)) is not None
@@ -456,6 +515,7 @@ def convert_flags(flags: int) -> int:
 
 
 def _compile_pattern(pattern: Pattern) -> regex.Pattern[str] | None:
+    """Compile a pattern for searches with a timeout; None, and a line in the log, if `regex` does not accept it."""
     import regex
 
     with warnings.catch_warnings():

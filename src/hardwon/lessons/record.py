@@ -72,9 +72,16 @@ def parse_lesson(record: object) -> Lesson:
         faults.append(f"triggers is {describe_value(triggers)}; expected an object")
         triggers = {}
     # If a value is given in several places, nested triggers win, then the present name, then the old one.
-    fields: dict[str, Any] = {OLD_LESSON_KEYS[key]: value for key, value in record.items() if key in OLD_LESSON_KEYS}
-    fields.update({key: value for key, value in record.items() if key not in OLD_LESSON_KEYS and value is not None})
-    fields.update({key: triggers[key] for key in NESTED_KEYS if triggers.get(key) is not None})
+    fields: dict[str, Any] = {}
+    for key, value in record.items():
+        if key in OLD_LESSON_KEYS:
+            fields[OLD_LESSON_KEYS[key]] = value
+    for key, value in record.items():
+        if key not in OLD_LESSON_KEYS and value is not None:
+            fields[key] = value
+    for key in NESTED_KEYS:
+        if triggers.get(key) is not None:
+            fields[key] = triggers[key]
 
     values: dict[str, Any] = {}
     for key, name in _TEXT_FIELDS.items():
@@ -233,6 +240,7 @@ def _read_project(scope: object, faults: list[str]) -> str:
 
 
 def _read_text(fields: Mapping[str, Any], key: str, faults: list[str]) -> str:
+    """Return a text; an empty one, and a fault, for anything else."""
     value = fields.get(key, "")
     if not isinstance(value, str):
         faults.append(f"{key} is {describe_value(value)}; expected text")
@@ -248,6 +256,7 @@ def _check_surrogates(text: str, key: str, faults: list[str]) -> None:
 
 
 def _read_flag(fields: Mapping[str, Any], key: str, faults: list[str]) -> bool:
+    """Return a truth value; False, and a fault, for anything else."""
     value = fields.get(key, False)
     if not isinstance(value, bool):
         faults.append(f"{key} is {describe_value(value)}; expected true or false")
@@ -274,6 +283,7 @@ def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: li
 
 
 def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str, faults: list[str]) -> Any:
+    """Return one of the allowed texts; the default, and a fault, for anything else."""
     value = fields.get(key, default)
     if value in allowed:
         return value
@@ -284,7 +294,7 @@ def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], 
 def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
     """Return a list; a single text counts as a list of one, because people often forget the brackets."""
     value = fields.get(key, [])
-    if isinstance(value, str) and key != "evidence":  # its items are objects
+    if isinstance(value, str) and key != "evidence":  # the items of evidence are objects
         return [value]
     if isinstance(value, list):
         return value
@@ -293,6 +303,7 @@ def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[A
 
 
 def _read_texts(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
+    """Return the texts of a list; each other item, and text that is not valid Unicode, becomes a fault."""
     texts = []
     for item in _read_list(fields, key, faults):
         if isinstance(item, str):
@@ -304,6 +315,7 @@ def _read_texts(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple
 
 
 def _read_patterns(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
+    """Return the patterns of a list; each item that is neither text nor an object with `source` becomes a fault."""
     patterns = []
     for item in _read_list(fields, key, faults):
         pattern = parse_pattern(item)

@@ -49,7 +49,8 @@ def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None =
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
         return Replay(fires=0, failed=0, fine=0, samples=())
-    fired_calls = list(_iter_fired_calls(entry, islice(transcripts.iter_ended_calls(connection, entry.tools), limit)))
+    newest_calls = islice(transcripts.iter_ended_calls(connection, entry.tools), limit)
+    fired_calls = list(_iter_fired_calls(entry, newest_calls))
     failed = [call for call in fired_calls if call.outcome == "failed"]
     fine = [call for call in fired_calls if call.outcome == "fine"]
     refused = [call for call in fired_calls if call.outcome in ("refused", "denied")]
@@ -65,6 +66,7 @@ def _choose_samples(
 
 
 def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
+    """Yield the calls on which a lesson would have fired."""
     search = PatternCache().search
     can_fire = build_prefilter(entry)
     for call in calls:
@@ -73,7 +75,8 @@ def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Ite
             continue
         root = find_root(call.cwd)
         folders = list_folders(call.cwd)
-        if match_entry(entry, prepare_call(event, project_root=root, equivalent_folders=folders), search):
+        matchable_call = prepare_call(event, project_root=root, equivalent_folders=folders)
+        if match_entry(entry, matchable_call, search):
             yield call
 
 
@@ -93,7 +96,8 @@ def to_event(call: ScannedCall) -> Event:
 def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     """Build a quick test for the literals that every match contains.
 
-    It avoids parsing most commands as a shell does, which costs a hundred times more.
+    It avoids parsing most commands as a shell does, which costs a hundred times more. A pattern's literals are sets,
+    and a match of it contains at least one literal of each set.
     """
     required_literals = find_entry_literals(entry)
     if required_literals is None:
@@ -102,10 +106,11 @@ def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     def can_fire(event: Event) -> bool:
         # The newline keeps a literal from being found across the border of two texts.
         folded_text = "\n".join(fold_case(text) for text in list_call_texts(event))
-        for literal_sets in required_literals:
-            if all(any(literal in folded_text for literal in literals) for literals in literal_sets):
-                return True
-        return False
+
+        def has_literal(literals: Iterable[str]) -> bool:
+            return any(literal in folded_text for literal in literals)
+
+        return any(all(map(has_literal, literal_sets)) for literal_sets in required_literals)
 
     return can_fire
 

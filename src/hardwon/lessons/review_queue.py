@@ -138,10 +138,12 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
             decided_lessons.append(lesson)
         elif row.record != _select_reviewed_fields(lesson):
             stale_rows.append(row)
-    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed_lessons])}
+    proposed_ids = [lesson.id for lesson in proposed_lessons]
+    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, proposed_ids)}
     # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
     stale_ids = {row.id for row in stale_rows}
     unlisted_lessons = [lesson for lesson in proposed_lessons if lesson.id not in rows_by_id or lesson.id in stale_ids]
+    # Decided before, but the file has them as candidates again.
     reopened_rows = [row for row in rows_by_id.values() if is_proposed_by_agent(row) and row.status != "candidate"]
     if not (stale_rows or decided_lessons or unlisted_lessons or reopened_rows):
         return  # most often: no transaction, which would wait for other writers
@@ -195,7 +197,8 @@ def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[st
     """Return the candidate in the seed's format, with hardwon's additional fields."""
     episodes = list_episodes(connection, candidate.signature)
     record = candidate.record
-    episode_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
+    same_episodes = [item for item in episodes if item.body["solution"] == record["solution"]]
+    episode_body = same_episodes[0].body if same_episodes else {}
     pattern = find_first_pattern(record, *PATTERN_NAMES)
     if candidate.tier == TAG_TIER:
         raw_trigger = episode_body.get("trigger")
@@ -234,7 +237,10 @@ def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[st
 
 
 def _find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[str, Any]:
-    """Return the failed call, the one that worked instead, and the arguments that only one of them has."""
+    """Return the failed call, the one that worked instead, and the arguments that only one of them has.
+
+    Empty for an agent's own words about which no episode is known.
+    """
     body = _find_episode_body(episodes, solution)
     return {key: body[key] for key in ("command", "worked", "removed", "added") if key in body}
 
@@ -288,7 +294,9 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     new_segments: Segments = []
     if not new_words:
         # With nothing to compare to, marking every word as different would say nothing.
-        return ([(failed[:_MAX_DIFF_CHARS], False)] if old_words else []), []
+        if old_words:
+            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
+        return old_segments, []
     # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
@@ -334,7 +342,8 @@ def group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     """Return each quote once, with every line of the file where it stands."""
     lines_by_quote: dict[tuple[str, str, str], list[int]] = {}
     for entry in evidence:
-        lines_by_quote.setdefault((entry["path"], entry["kind"], entry["quote"]), []).append(entry["line"])
+        quote_key = (entry["path"], entry["kind"], entry["quote"])
+        lines_by_quote.setdefault(quote_key, []).append(entry["line"])
     return [
         {"path": path, "kind": kind, "quote": quote, "lines": lines}
         for (path, kind, quote), lines in lines_by_quote.items()
@@ -348,10 +357,8 @@ def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("told as", record["injection"]))
     if record.get("unless"):
         rows.append(("unless", describe_unless(record)))
-    tags_text = "".join(f", {tag}" for tag in record["tags"])
-    rows.append(
-        ("delivery", f"{record['delivery']}, priority {record['priority']}, in {describe_scope(record)}{tags_text}")
-    )
+    delivery_parts = [record["delivery"], f"priority {record['priority']}", f"in {describe_scope(record)}"]
+    rows.append(("delivery", ", ".join([*delivery_parts, *record["tags"]])))
     if record["delivery"] == "block":
         rows.append(("reason", record.get("blockReason") or record["solution"]))
     return rows
@@ -380,7 +387,11 @@ def describe_unless(record: Mapping[str, Any]) -> str:
 
 
 def _join_patterns(patterns: Iterable[Any]) -> str:
-    return " | ".join(str(pattern["source"] if isinstance(pattern, dict) else pattern) for pattern in patterns)
+    """Return the patterns on one line; of a pattern with flags only its source."""
+    sources = []
+    for pattern in patterns:
+        sources.append(str(pattern["source"]) if isinstance(pattern, dict) else str(pattern))
+    return " | ".join(sources)
 
 
 def describe_delivery(record: Mapping[str, Any]) -> str:

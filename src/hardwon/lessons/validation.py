@@ -58,6 +58,7 @@ def find_disabling_faults(lesson: Lesson) -> list[str]:
 
 
 def _check_texts(lesson: Lesson) -> list[str]:
+    """Return what is wrong with a lesson's texts: missing, too short or long, placeholders, an unfinished summary."""
     faults = []
     for name, hint in _HINTS.items():
         text = getattr(lesson, name).strip()
@@ -74,7 +75,7 @@ def _check_texts(lesson: Lesson) -> list[str]:
         faults.append(f"summary is too long ({len(lesson.summary)} characters, at most {MAX_SUMMARY_CHARS})")
     if lesson.summary.rstrip().endswith(("...", "…")):
         faults.append("summary ends in '...': write it to the end")
-    told_text = lesson.injection or lesson.problem + lesson.solution
+    told_text = lesson.injection or lesson.problem + lesson.solution  # an injection is told in place of both
     length = len(told_text) + len(lesson.block_reason)
     if length > MAX_LESSON_CHARS:
         faults.append(f"the texts are too long ({length} characters, at most {MAX_LESSON_CHARS} in all)")

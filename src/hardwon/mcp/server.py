@@ -53,6 +53,7 @@ class Tool:
     is_read_only: bool
 
     def describe(self) -> dict[str, Any]:
+        """Return the tool as `tools/list` has it; its docstring is what the model reads."""
         name = self.run.__name__
         schema = msgspec.json.schema(self.arguments)["$defs"][name]
         hints = {"readOnlyHint": self.is_read_only, "destructiveHint": False, "openWorldHint": False}
@@ -101,10 +102,13 @@ class MCPServer:
         return msgspec.json.encode(answers if isinstance(message, list) else answers[0])
 
     def _answer_message(self, message: Any) -> dict[str, Any] | None:
+        """Return the answer to a message; None for one that gets none: a notification, or a reply to nothing."""
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            # A reply is no request: this server asks for nothing.
+            # This server asks for nothing, so there is nothing to reply to.
             is_reply = isinstance(message, dict) and ("result" in message or "error" in message)
-            return None if is_reply else _build_error(None, _INVALID_REQUEST, "this is no request")
+            if is_reply:
+                return None
+            return _build_error(None, _INVALID_REQUEST, "this is no request")
         # A notification, such as `notifications/initialized`: the protocol forbids an answer.
         if "id" not in message:
             return None
@@ -116,11 +120,14 @@ class MCPServer:
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
     def _answer_request(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a request; RequestError for an unknown method, or for a call without a tool's name."""
         if method == "initialize":
             # The server answers with the version asked for, or with its newest, and the client decides.
-            wanted = parameters.get("protocolVersion")
+            version = parameters.get("protocolVersion")
+            if version not in _PROTOCOL_VERSIONS:
+                version = _PROTOCOL_VERSIONS[-1]
             return {
-                "protocolVersion": wanted if wanted in _PROTOCOL_VERSIONS else _PROTOCOL_VERSIONS[-1],
+                "protocolVersion": version,
                 "capabilities": {"tools": {"listChanged": False}},
                 "serverInfo": {"name": "hardwon", "version": __version__},
                 "instructions": _INSTRUCTIONS.format(others=_OTHERS if self.all_projects else ""),

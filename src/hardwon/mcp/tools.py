@@ -138,8 +138,11 @@ def get(
     """Read records by id: O observations, S summaries, P prompts, E events, L:slug lessons, M memories, H handoffs."""
     if offset and len(ids) > 1:
         raise UserError("offset works with one record only", "give one id")
-    # Models write 12 for O12 now and then.
-    record_ids = [f"O{record_id}" if str(record_id).isdecimal() else str(record_id)[:300] for record_id in ids]
+    record_ids = []
+    for record_id in ids:
+        text = str(record_id)
+        # Models write 12 for O12 now and then.
+        record_ids.append(f"O{text}" if text.isdecimal() else text[:300])
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
         fetched = records.fetch_records(connection, context.home, record_ids)
@@ -249,7 +252,8 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
         folders: Sequence[str | None] = [None]
         if scope:
             folders = documents.find_project_paths(connection, scope) or [scope]
-        ratified, waiting_lines = [], []
+        ratified = []
+        waiting_lines = []
         for folder in folders:
             if page := handoffs.find_latest_page(connection, context.home, folder):
                 ratified.append(records.build_handoff_record(page))
@@ -259,9 +263,8 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
     newest = [max(group, key=lambda item: float(item["at"])) for group in (ratified, summaries) if group]
     if not newest and not waiting_lines:
         return "no handoff or summary here yet"
-    return recalled_text.format_answer(
-        *waiting_lines, "The last session here left this:" if newest else "", recalled_text.format_records(newest)
-    )
+    heading = "The last session here left this:" if newest else ""
+    return recalled_text.format_answer(*waiting_lines, heading, recalled_text.format_records(newest))
 
 
 TOOLS: tuple[Callable[..., str], ...] = (search, timeline, get, lessons, remember, propose_lesson, handoff)
@@ -287,8 +290,11 @@ def _is_project_name(project: str, folder: str, name: str) -> bool:
     # Models pass the project's name or path along even if they need not.
     if name.strip() in ("", os.path.basename(project)):
         return True
-    is_path = (os.sep in name or name in (".", "..")) and "\0" not in name
-    return is_path and projects.find_project_path(os.path.realpath(os.path.join(folder, name))) == project
+    looks_like_path = os.sep in name or name in (".", "..")
+    if not looks_like_path or "\0" in name:
+        return False
+    path = os.path.realpath(os.path.join(folder, name))
+    return projects.find_project_path(path) == project
 
 
 def _refuse_other(context: ServerContext, record_id: str) -> str:

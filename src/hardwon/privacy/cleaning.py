@@ -88,6 +88,7 @@ def clean_state(state: Any) -> Any:
 
 
 def _find_sentences(state: Any) -> Iterator[str]:
+    """Yield the strings of several words in a JSON value, at any depth."""
     if isinstance(state, str):
         if " " in state or "\n" in state:
             yield state
@@ -123,7 +124,10 @@ def clean_id(text: str) -> str:
 
 
 def _is_usual_id(text: str) -> bool:
-    """Return whether this is a UUID, a short id, a name of letters only or an id with a known prefix."""
+    """Return whether this is a UUID, a short id, a name of letters only or an id with a known prefix.
+
+    The empty text is none of these.
+    """
     length = len(text)
     # A UUID has groups of 8, 4, 4, 4 and 12 digits.
     if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
@@ -134,4 +138,8 @@ def _is_usual_id(text: str) -> bool:
         return plain.isalnum()
     if plain.isalpha():
         return length < _MAX_NAME_LENGTH
-    return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_ID_PREFIXES)
+    for prefix in KNOWN_ID_PREFIXES:
+        rest = text[len(prefix) :]
+        if text.startswith(prefix) and rest.isalnum():
+            return True
+    return False

@@ -68,11 +68,8 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     hardwon_turn_folder = claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX)
     hardwon_turn = os.path.join(hardwon_turn_folder, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
-        visible_prompt = remove_between(event.prompt, *_REMINDER_TAGS)
         agent_prompt = extract_agent_prompt(event.prompt)
-        # Both with and without the reminders that agents add: neither may make a private prompt public.
-        spellings = (visible_prompt, event.prompt)
-        if any(is_wholly_private(spelling[:MAX_STRIPPED_CHARS]) for spelling in spellings):
+        if _is_private_prompt(event.prompt):
             for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
                 claims.take(os.path.join(marker_folder, name), event.id, event.at)
             return None
@@ -96,7 +93,20 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     if event.kind == "SubagentStart":  # it may outlast the turn, so it gets a marker of its own
         for name in turn_names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
-    return None if _is_call(event) else _strip_content(event)
+    if _is_call(event):
+        return None
+    return _strip_content(event)
+
+
+def _is_private_prompt(prompt: str) -> bool:
+    """Return whether all of a prompt is private.
+
+    It is if it is private with or without the reminders that agents add: neither may make a private prompt public.
+    """
+    visible_prompt = remove_between(prompt, *_REMINDER_TAGS)
+    if is_wholly_private(visible_prompt[:MAX_STRIPPED_CHARS]):
+        return True
+    return is_wholly_private(prompt[:MAX_STRIPPED_CHARS])
 
 
 def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:

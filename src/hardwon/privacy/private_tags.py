@@ -62,8 +62,11 @@ def strip_private_sequence(texts: list[str]) -> list[str]:
         if not is_part_open:
             continue
         for later in range(position + 1, len(texts)):
-            # The quick check first: most texts have no tag.
-            if has_possible_tag(texts[later]) and _END_MARK in strip_private(_OPENING_TAG + texts[later] + _END_MARK):
+            if not has_possible_tag(texts[later]):
+                continue
+            # Begin the later text within a part: the mark after it stays only if the text closes that part.
+            closes_part = _END_MARK in strip_private(_OPENING_TAG + texts[later] + _END_MARK)
+            if closes_part:
                 changed[position] = strip_private(changed[position])
                 changed[position + 1 : later] = [""] * (later - position - 1)
                 changed[later] = strip_private(_OPENING_TAG + texts[later])
@@ -114,7 +117,9 @@ def map_strings(
                     inner_key = key
                 elif name == "value":
                     inner_key = item.get("name", item.get("key"))
-                waiting.append((inner, new_dict, renamed, inner_key if isinstance(inner_key, str) else ""))
+                if not isinstance(inner_key, str):
+                    inner_key = ""
+                waiting.append((inner, new_dict, renamed, inner_key))
         elif isinstance(item, list | tuple):
             parent[slot] = new_list = [None] * len(item)
             waiting += [(inner, new_list, index, key) for index, inner in enumerate(item)]

@@ -32,6 +32,8 @@ _PROGRAM_TAGS = (
     "user-memory-input",
     "user-prompt-submit-hook",
 )
+# How an element of these tags begins, with or without attributes.
+_PROGRAM_ELEMENTS = tuple(f"<{tag}{sign}" for tag in _PROGRAM_TAGS for sign in "> \n")
 # Beginnings of other prompts written entirely by the agent.
 _PROGRAM_OPENINGS = (
     "Caveat: The messages below were generated",
@@ -79,16 +81,22 @@ def extract_agent_prompt(prompt: str) -> str:
 
 
 def is_only_for_hardwon(prompt: str) -> bool:
-    """Return whether a prompt is for hardwon alone: one of its commands, typed or with a slash, or only lessons."""
+    """Return whether a prompt is for hardwon alone: one of its commands, typed or with a slash, or only lessons.
+
+    A prompt in which the person wrote nothing is for nobody, so not for hardwon.
+    """
     text = _strip_program_text(prompt)
     if not text:
         return False
     # No command has more words, and a prompt may be a whole file.
     words = text.split(None, 40)
-    if words[0].lower().startswith(_OUR_COMMANDS) or words[0].lower() == "/hardwon":
+    first_word = words[0].lower()
+    if first_word.startswith(_OUR_COMMANDS) or first_word == "/hardwon":
         return True
-    if words[0] == "hardwon" and _is_command(_strip_quoted(text).split(None, 40)[1:]):
-        return True
+    if words[0] == "hardwon":
+        words_after_name = _strip_quoted(text).split(None, 40)[1:]
+        if _is_command(words_after_name):
+            return True
     return not _strip_lessons(text).strip()
 
 
@@ -128,16 +136,18 @@ def _strip_quoted(text: str) -> str:
 
 
 def _strip_program_text(prompt: str) -> str:
-    """Return the prompt without the elements that agents add; an unclosed element extends to the end."""
+    """Return the prompt without the elements that agents add beside a person's words.
+
+    An unclosed element extends to the end. Empty if the agent wrote the whole prompt, as its beginning shows.
+    """
     text = prompt
     if "<" in text:
         for tag in _BESIDE_TAGS:
             text = _strip_element(text, tag)
-        text = text.lstrip()
-        if text.startswith(tuple(f"<{tag}{end}" for tag in _PROGRAM_TAGS for end in "> \n")):
-            return ""
-    text = text.strip()
-    return "" if text.startswith(_PROGRAM_OPENINGS) else text
+    text = text.lstrip()
+    if text.startswith(_PROGRAM_OPENINGS) or text.startswith(_PROGRAM_ELEMENTS):
+        return ""
+    return text.rstrip()
 
 
 def _strip_element(text: str, tag: str) -> str:

@@ -47,20 +47,29 @@ def is_key_like(value: str) -> bool:
         return True
     wordiness = _compute_wordiness(value)
     if digit_count:
-        is_jumbled = len(value) > 11 and wordiness < 0.65 and _compute_jumble(value) >= 0.25
-        return is_jumbled or wordiness < (0.55 if digit_count < 4 else 0.75)
+        max_wordiness = 0.55 if digit_count < 4 else 0.75
+        if wordiness < max_wordiness:
+            return True
+        return len(value) > 11 and wordiness < 0.65 and _compute_jumble(value) >= 0.25
     is_jumbled = len(value) > 13 and wordiness < 0.45 and _compute_jumble(value) >= 0.15
     return is_jumbled or (len(value) > 19 and wordiness < 0.3)
 
 
 def _compute_jumble(value: str) -> float:
-    """Return the share of pairs that are rare in names of mixed case: two capitals, or a letter and a digit."""
+    """Return the share of pairs that are rare in names of mixed case: two capitals, or a letter and a digit.
+
+    0 for a value that is not of mixed case.
+    """
     if value == value.lower() or value == value.upper():
         return 0.0
     pairs = list(pairwise(value[:512]))
-    capitals = sum(a.isupper() and b.isupper() for a, b in pairs)
-    beside_digits = sum((a.isdigit() and b.isalpha()) or (a.isalpha() and b.isdigit()) for a, b in pairs)
-    return (capitals + beside_digits) / len(pairs)
+    rare_count = 0
+    for first, second in pairs:
+        are_capitals = first.isupper() and second.isupper()
+        is_beside_digit = (first.isdigit() and second.isalpha()) or (first.isalpha() and second.isdigit())
+        if are_capitals or is_beside_digit:
+            rare_count += 1
+    return rare_count / len(pairs)
 
 
 def _compute_wordiness(value: str) -> float:
@@ -110,18 +119,28 @@ def is_random(run: str) -> bool:
     if _is_hex(run):
         # Not as short as SHA-256 in hex, nor as long as SHA-384 or SHA-512.
         return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
-    rest = "-".join([piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)])
-    digits = sum(map(rest.count, "0123456789"))
-    step_count = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # `abcdef…` is not a key
-    if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or step_count * 2 > len(rest[:512]):
+    # Without the pieces in hex, such as those of a UUID at the end of a name.
+    pieces = [piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)]
+    return _has_random_letters("-".join(pieces))
+
+
+def _has_random_letters(rest: str) -> bool:
+    """Return whether what is left of a run is long and varied, has digits, and few letter pairs that words have."""
+    digit_count = sum(map(rest.count, "0123456789"))
+    if len(rest) < 24 or digit_count < 2 or len(set(rest)) < 14:
         return False
+    beginning = rest[:512]
+    step_count = sum(ord(second) - ord(first) == 1 for first, second in pairwise(beginning))
+    if step_count * 2 > len(beginning):
+        return False  # `abcdef…` is not a key
     is_mixed_case = rest != rest.lower() and rest != rest.upper()
     if is_mixed_case:
         return _compute_wordiness(rest) < 0.45
-    return digits > 4 and "-" not in rest and _compute_wordiness(rest) < 0.35
+    return digit_count > 4 and "-" not in rest and _compute_wordiness(rest) < 0.35
 
 
 def _has_random_piece(pieces: Sequence[str]) -> bool:
+    """Return whether one of the pieces is random by itself; short ones are not judged."""
     return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in pieces)
 
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MIN_RUN_LENGTH = 15
-_MAX_PASSES = 6  # a replacement may uncover another secret, so repeat; no known text needs more
+_MIN_SECRET_CHARS = 8  # shorter text is too short for any rule
+_MAX_PASSES = 6  # no known text needs more
 _MAX_JUDGED_CHARS = 256  # a longer value is not judged, which bounds the time
 _REDACTION_PREFIX = "[redacted:"
 
@@ -127,26 +128,36 @@ _compiled: dict[str, re.Pattern[str]] = {}
 
 
 def redact_text(text: str) -> str:
-    """Return the text with every secret replaced."""
-    if len(text) <= 7:  # too short for any rule
+    """Return the text with every secret replaced.
+
+    A replacement may uncover another secret, so passes are repeated until one of them changes nothing.
+    """
+    if len(text) < _MIN_SECRET_CHARS:
         return text
     for _ in range(_MAX_PASSES):
-        folded_text = fold_case(text)
-        unbroken_runs = find_unbroken_runs(text, MIN_RUN_LENGTH)
-        redacted = text
-        for rule, literals in _find_rules(text, folded_text, unbroken_runs):
-            previous = redacted
-            spans = _find_spans(rule, literals, redacted, folded_text)
-            redacted = _replace_spans(redacted, spans, rule.kind)
-            if redacted is not previous:
-                folded_text = fold_case(redacted)
-        if redacted is not text:
-            unbroken_runs = find_unbroken_runs(redacted)
-        redacted = _redact_random(redacted, unbroken_runs)
+        redacted = _redact_once(text)
         if redacted == text:
             break
         text = redacted
     return text
+
+
+def _redact_once(text: str) -> str:
+    """Replace what each rule finds, in the order of the rules, and then what looks random."""
+    folded_text = fold_case(text)
+    unbroken_runs = find_unbroken_runs(text, MIN_RUN_LENGTH)
+    redacted = text
+    for rule, literals in _find_rules(text, folded_text, unbroken_runs):
+        previous = redacted
+        spans = _find_spans(rule, literals, redacted, folded_text)
+        redacted = _replace_spans(redacted, spans, rule.kind)
+        # `is not` compares in no time, and suffices: without spans the very same text comes back.
+        if redacted is not previous:
+            folded_text = fold_case(redacted)
+    if redacted is not text:
+        # The default length is longer than the one above: no shorter run is judged by randomness.
+        unbroken_runs = find_unbroken_runs(redacted)
+    return _redact_random(redacted, unbroken_runs)
 
 
 def redact_value(value: Any) -> Any:
@@ -188,9 +199,10 @@ def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str
 def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
     """Return the rules with a literal in the text, in order, each with those literals."""
     haystacks = {"folded": folded_text, "exact": text, "unbroken": "\n".join(unbroken_runs)}
-    literals: dict[int, list[str]] = {}
+    literals: dict[int, list[str]] = {}  # by the number of the rule
     for scope, haystack in haystacks.items():
         groups = _GROUPED_LITERALS[scope]
+        # `filter` with a method runs without Python code for each of the hundreds of literals.
         for common in filter(haystack.__contains__, groups):
             for literal in filter(haystack.__contains__, groups[common]):
                 for number in _LITERALS[scope][literal]:
@@ -269,10 +281,15 @@ def _is_secret(flags: str, match: re.Match[str]) -> bool:
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
-    """Return whether a value stands for a secret: `xxxxxxxx`, `${TOKEN}`, `changeme`."""
+    """Return whether a value stands for a secret: `xxxxxxxx`, `${TOKEN}`, `changeme`.
+
+    `may_be_template` is false where the whole match of a rule is the secret, such as a vendor's key.
+    """
     last_chars = set(value[-12:])
     min_variety = 3 if len(value) > 8 else 2
-    if len(last_chars) < min_variety or (may_be_template and _is_template(value)):
+    if len(last_chars) < min_variety:
+        return True
+    if may_be_template and _is_template(value):
         return True
     return fold_case(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
 
@@ -282,21 +299,32 @@ def _is_template(value: str) -> bool:
     if not _compile_pattern(_PATTERNS["template"]).search(value):
         return False
     rest = _compile_pattern(_PATTERNS["template"]).sub("", value)
-    signs = sum(not sign.isalnum() and sign not in " -_./:@\\\"'" for sign in rest)
-    return signs < 3 and not any(len(piece) > 5 and is_key_like(piece) for piece in rest.split())
+    # With three or more other signs it is not only the text around variables.
+    unusual_signs = [char for char in rest if not char.isalnum() and char not in " -_./:@\\\"'"]
+    if len(unusual_signs) >= 3:
+        return False
+    return not any(len(piece) > 5 and is_key_like(piece) for piece in rest.split())
 
 
 def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
-    """Judge a value in a sentence, where a word such as "expired" follows far more often than a secret."""
-    if len(value) < 6 or value[0] in "[{(<" or any(map(_has_shape, ("path_or_url", "code", "type"), [value] * 3)):
-        return is_key_like(value) and len(value) > 11 and value[0] not in "[{(<"
-    if not fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
+    """Judge a value in a sentence, where a word such as "expired" follows far more often than a secret.
+
+    After a name such as `password` a word with digits in it is enough; after any other the value must look like a key.
+    """
+    if len(value) < 6 or value[0] in "[{(<":
+        return False
+    if _has_shape("path_or_url", value) or _has_shape("code", value) or _has_shape("type", value):
+        return len(value) > 11 and is_key_like(value)
+    is_about_password = fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd"))
+    if not is_about_password:
         return len(value) > 7 and is_key_like(value)
     if match["quoted"]:
         return not _is_placeholder(value) and not _is_label(value)
     parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
-    if len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts):
-        return True
+    if not all(part.isalnum() for part in parts):
+        return True  # it has other signs
+    if len(parts) == 1:
+        return not value.isalpha()
     # `Zq81vT-Hunter2x`, but not `base64-encoded` or `test-user-2`
     return any(_has_digit(part) and part not in (part.lower(), part.upper()) for part in parts)
 
@@ -322,7 +350,9 @@ def _find_named_spans(text: str, folded_text: str, stems: Sequence[str]) -> Iter
     """Yield the spans of the secrets that follow a name such as `password`."""
     scanned_end = 0
     for name in _find_names(text, folded_text, stems):
-        span = _find_value(text, name) if name.start >= scanned_end else None
+        if name.start < scanned_end:
+            continue  # it is part of the secret before
+        span = _find_value(text, name)
         if span:
             scanned_end = span[1]
             yield span
@@ -469,9 +499,11 @@ def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted:
         return False
     if " " in value:
         return _is_secret_sentence(name, value)
-    is_literal = not quoted["call"] or fold_case(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
-    if not is_literal:
-        return len(value) > 5 and is_key_like(value)
+    if quoted["call"]:
+        # `str("…")` gives back its argument, so the argument is judged like any other value.
+        is_wrapped_literal = fold_case(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
+        if not is_wrapped_literal:
+            return len(value) > 5 and is_key_like(value)
     if name.promise == _WEAK:
         if len(value) <= 5:
             return False
@@ -566,7 +598,11 @@ def _has_telling_word(value: str) -> bool:
 
 
 def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
-    """Judge a value without quotes, which may be code such as a variable, a call or a type."""
+    """Judge a value without quotes, which may be code such as a variable, a call or a type.
+
+    A value that is too long to be judged counts as a secret. `is_own_line` tells that nothing of weight precedes the
+    name on its line.
+    """
     if value.startswith(_REDACTION_PREFIX):
         return False
     if len(value) > _MAX_JUDGED_CHARS:
@@ -574,28 +610,48 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
     if join["gap"] and not _is_option(text, name) and not _is_set_with_gap(text, name):
         is_column = len(join["gap"]) >= _MIN_COLUMN_GAP and is_own_line and name.promise == _STRONG
         return is_column and len(value) > 7 and is_key_like(value) and not _is_placeholder(value)
-    end = join.end() + len(value)
     if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
         return False
     if value[0] == "!" and value[1:].isalpha():
         return False  # a YAML tag
-    looks_random = len(value) > 7 and is_key_like(value)
     if _is_code(value):
         return False
     if join["cell"]:
-        is_telling = name.promise == _STRONG and "-" in value.strip("-") and not _has_telling_word(value)
-        return looks_random or (is_telling and len(value) > 7)
+        return _is_secret_in_cell(name, value)
     if name.is_short and name.is_upper and join["sign"] != "=":
         return False  # a test runner's `PASS`
     if name.promise == _WEAK or name.is_short:
-        is_tight = join["sign"] == "=" and " " not in join[0]
-        if name.is_short and is_tight and len(value) > 5 and _has_digit(value):
-            return not _has_shape("number", value)
-        if looks_random or name.is_short or len(value) < 8 or _has_shape("number", value):
-            return looks_random
-        return (name.is_upper and is_tight) or _is_mixed_value(name, value)
+        return _is_secret_of_weak_name(name, join, value)
+    return _is_secret_of_strong_name(text, name, join, value, is_own_line)
+
+
+def _is_secret_in_cell(name: _SecretName, value: str) -> bool:
+    """Judge a value in a Markdown table: it looks like a key, or is joined by dashes and says nothing of secrets."""
+    if len(value) <= 7:
+        return False
+    if is_key_like(value):
+        return True
+    return name.promise == _STRONG and "-" in value.strip("-") and not _has_telling_word(value)
+
+
+def _is_secret_of_weak_name(name: _SecretName, join: re.Match[str], value: str) -> bool:
+    """Judge a bare value after `token`, `key` or `auth`, which often have other values, or after a mere `pass`."""
+    is_tight = join["sign"] == "=" and " " not in join[0]  # `TOKEN=…`, as shells and .env files have it
+    is_number = _has_shape("number", value)
+    if name.is_short and is_tight and len(value) > 5 and _has_digit(value):
+        return not is_number
+    if len(value) > 7 and is_key_like(value):
+        return True
+    if name.is_short or len(value) < 8 or is_number:
+        return False
+    return (name.is_upper and is_tight) or _is_mixed_value(name, value)
+
+
+def _is_secret_of_strong_name(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+    """Judge a bare value after a name such as `password`: it is a secret unless it is a word that stands for one."""
     if _has_shape("number", value):
         return value.isdigit() and len(value) > 3
+    end = join.end() + len(value)
     following = text[end : end + 1]
     is_argument = following in (",", ")", "}", "]", "?", "(")
     if is_argument and _is_identifier(value):

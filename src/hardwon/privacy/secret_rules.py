@@ -45,12 +45,22 @@ def _read_blocks() -> list[tuple[str, Fields]]:
 
 
 def _build_rule(kind: str, fields: Fields) -> SecretRule:
+    """Build a rule from a block of the table.
+
+    Its pattern is made from `keys`, which are a vendor's prefixes, or from `command` and `option`; else it is written
+    out. The prefixes of keys are the literals at the same time.
+    """
     literals = _split_list(fields, "literals")
     pattern = "".join(fields.get("pattern", []))
     if "keys" in fields:
-        key_rows = [row.split() for row in fields["keys"]]
-        literals = tuple([prefix for _, *prefixes in key_rows for prefix in prefixes])
-        pattern = f"(?:{'|'.join([_build_key_pattern(signs, prefixes) for signs, *prefixes in key_rows])})"
+        all_prefixes = []
+        alternatives = []
+        for row in fields["keys"]:
+            signs, *prefixes = row.split()  # the signs that a key has, then how it may begin
+            all_prefixes += prefixes
+            alternatives.append(_build_key_pattern(signs, prefixes))
+        literals = tuple(all_prefixes)
+        pattern = f"(?:{'|'.join(alternatives)})"
     elif "command" in fields:
         pattern = _build_option_pattern(*fields["command"], *fields["option"], *fields.get("before_value", []))
     return SecretRule(
@@ -65,12 +75,19 @@ def _build_rule(kind: str, fields: Fields) -> SecretRule:
 
 
 def _split_list(fields: Fields, name: str) -> tuple[str, ...]:
-    return tuple([word.replace("␣", " ") for line in fields.get(name, []) for word in line.split()])
+    """Return the words of a field, from all its lines; the table writes a space within a word as `␣`."""
+    words = []
+    for line in fields.get(name, []):
+        for word in line.split():
+            words.append(word.replace("␣", " "))
+    return tuple(words)
 
 
 def _build_key_pattern(signs: str, prefixes: list[str]) -> str:
+    """Return a pattern for keys with one of these prefixes; keys in base64 may go on with encoded signs."""
     alternatives = "|".join(prefixes).replace(".", r"\.")
-    return f"(?:{alternatives}){signs}{_ENCODED_REST if signs.startswith(_BASE64_SIGNS) else ''}"
+    encoded_rest = _ENCODED_REST if signs.startswith(_BASE64_SIGNS) else ""
+    return f"(?:{alternatives}){signs}{encoded_rest}"
 
 
 def _build_option_pattern(command: str, option: str, value_prefix: str = "") -> str:

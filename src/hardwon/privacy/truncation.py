@@ -73,15 +73,17 @@ def trim_value(value: Any, max_string: int, max_total: int) -> Any:
     """
     string_limit = max_string
     item_limit = max(max_total // 2, 1)
-    while _measure_json(trimmed := _cut_value(value, string_limit, item_limit), max_total) > max_total:
+    while True:
+        trimmed = _cut_value(value, string_limit, item_limit)
+        if _measure_json(trimmed, max_total) <= max_total:
+            return trimmed
         if string_limit > _MIN_STRING_CHARS:
             string_limit = max(string_limit // 2, _MIN_STRING_CHARS)
         elif item_limit > 1:
             item_limit //= 2
         else:
             note = "[left out: too large]"[: max(max_string, 0)]
-            return note if len(note) + 2 <= max_total else ""
-    return trimmed
+            return note if len(note) + 2 <= max_total else ""  # 2 for its quotes
 
 
 def _format_cut_note(cut: int) -> str:
@@ -121,7 +123,8 @@ def _cut_keys(item: dict[Any, Any], string_limit: int, item_limit: int) -> dict[
     for name, inner in item.items():
         if len(new_dict) == item_limit:
             break
-        new_dict[trim_text(name, string_limit) if isinstance(name, str) else name] = inner
+        new_name = trim_text(name, string_limit) if isinstance(name, str) else name
+        new_dict[new_name] = inner
     return new_dict
 
 
@@ -138,7 +141,10 @@ def _read_omitted_count(note: object) -> int:
     if not isinstance(note, str) or not note.startswith("[… ") or not note.endswith(" left out …]"):
         return 0
     number = note[3:].partition(" ")[0].replace(",", "")
-    return int(number) - 1 if number.isdecimal() and len(number) < 12 else 0
+    # A text that only looks like a note may have any number of digits.
+    if not number.isdecimal() or len(number) >= 12:
+        return 0
+    return int(number) - 1
 
 
 def _measure_json(value: Any, limit: int) -> int:
@@ -217,6 +223,7 @@ def prune_value(value: Any, max_length: int) -> Any:
 
 
 def _iterate_items(container: Any) -> Iterator[tuple[Any, Any]]:
+    """Return an iterator over the keys and values of an object, or the indexes and items of a list."""
     return iter(container.items() if isinstance(container, dict) else enumerate(container))
 
 
@@ -231,6 +238,7 @@ def _put_item(copy: Any, key: Any, value: Any) -> None:
 
 
 def _note_left_out(item: Any, copy: Any) -> None:
+    """Add to the copy of an object or list how much of it is missing; nothing if the copy is complete."""
     count = len(item) - len(copy)
     if count and isinstance(copy, dict):
         copy["…"] = _format_keys_note(count)

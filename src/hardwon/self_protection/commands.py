@@ -7,6 +7,7 @@ environment variables are not trusted.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 from hardwon import paths, projects
 from hardwon.shell.parsing import ParsedCommand, parse_command
@@ -87,7 +88,6 @@ _LOOKUP_PROGRAMS = ("which", "command", "type", "whence", "where", "realpath", "
 _SCHEDULERS = ("at", "batch", "crontab")  # they run what they read, without the agent's variables
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
 AGENTS = tuple("claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline".split())
-_AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (
     *"uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel".split(),
@@ -117,7 +117,10 @@ _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that woul
 
 def find_agent_variable(environment: Mapping[str, str]) -> str:
     """Return the variable that reveals an agent, or an empty string for a person, who alone may approve."""
-    return next((name for name in _AGENT_VARIABLES if environment.get(name)), "")
+    for name in _AGENT_VARIABLES:
+        if environment.get(name):
+            return name
+    return ""
 
 
 def judge_call(event: Event, home: str) -> str:
@@ -139,7 +142,7 @@ def judge_call(event: Event, home: str) -> str:
 def _judge_command(command: str, event: Event, home: str) -> str:
     """Return why an agent may not run this shell command; empty if it may."""
     # Two searches in the text rule out almost every call; parsing comes after them.
-    unbroken = command.replace("\\\n", "") if "\\\n" in command else command  # a line may go on within a name
+    unbroken = command.replace("\\\n", "")  # a line may go on within a name
     mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
     can_write = _can_write_own_files(unbroken, event.cwd, home)
     if not mentions_hardwon and not can_write:
@@ -162,9 +165,14 @@ def _judge_command(command: str, event: Event, home: str) -> str:
 
 def _is_only_hardwon(parsed: ParsedCommand) -> bool:
     """Return whether a command only runs hardwon and writes no file, as most commands that name hardwon do."""
-    if parsed.redirections or not all(simple.program == PROGRAM_NAME for simple in parsed.simple_commands):
+    if parsed.redirections:
         return False
-    return not any(word.startswith("--out") for simple in parsed.simple_commands for word in simple.words)
+    for simple in parsed.simple_commands:
+        if simple.program != PROGRAM_NAME:
+            return False
+        if any(word.startswith("--out") for word in simple.words):
+            return False  # this option names a file to write
+    return True
 
 
 def _judge_mcp_call(event: Event, home: str) -> str:
@@ -183,7 +191,9 @@ def _judge_mcp_call(event: Event, home: str) -> str:
 def _judge_command_fields(event: Event, home: str) -> str:
     """Judge the commands in a tool's input: a string, a list of words, or a program beside its `args`."""
     arguments = event.input.get("args")
-    argument_words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
+    argument_words = []
+    if isinstance(arguments, list):
+        argument_words = [word for word in arguments if isinstance(word, str)]
     for field in _COMMAND_FIELDS:
         command = event.input.get(field)
         if isinstance(command, str):
@@ -205,7 +215,9 @@ def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
     """Return why one of these commands is only for a person, or pretends to come from one; empty if none is."""
     if any(map(_is_hook_run, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
-    argument_lists = [words for simple in simples for words in _iter_arguments(simple)]
+    argument_lists: list[Sequence[str]] = []
+    for simple in simples:
+        argument_lists += _iter_arguments(simple)
     if any(map(_looks_up_hardwon, simples)):  # `$(which hardwon) accept 3`
         argument_lists += [simple.words[1:] for simple in simples if simple.program.startswith("$")]
     if argument_lists and any(map(_is_hiding_caller, simples)):
@@ -251,8 +263,11 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
     if _can_write_own_files(text="", cwd=real_path, home=home):
         return True
     # People link these to their dotfiles.
-    sources = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)]
-    return any(os.path.realpath(source) == real_path for source in sources if os.path.islink(source))
+    for name in (paths.LESSONS, paths.CONFIG):
+        source = os.path.join(home, name)
+        if os.path.islink(source) and os.path.realpath(source) == real_path:
+            return True
+    return False
 
 
 def _format_decision_refusal(arguments: Sequence[str]) -> str:
@@ -302,10 +317,16 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
 
 
 def _runs_its_input(simple: SimpleCommand) -> bool:
-    """Return whether a program runs the commands that it reads from its input."""
+    """Return whether a program runs the commands that it reads from its input.
+
+    A shell does so without a script to run, and with `-s` even beside operands.
+    """
+    if simple.program in _SCHEDULERS:
+        return True
+    if simple.program not in _SHELLS or "-c" in simple.words:
+        return False
     operands = [word for word in simple.words[1:] if not word.startswith("-")]
-    is_shell = simple.program in _SHELLS and (not operands or "-s" in simple.words)
-    return (is_shell and "-c" not in simple.words) or simple.program in _SCHEDULERS
+    return not operands or "-s" in simple.words
 
 
 def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
@@ -318,11 +339,25 @@ def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
         if script and _is_own_name(script[0]):
             yield script[1:]
     elif simple.program == PROGRAM_NAME or simple.program in _LAUNCHERS or simple.program[:1] == "-":
-        yield from (simple.words[position + 1 :] for position, word in enumerate(simple.words) if _is_own_name(word))
+        for position, word in enumerate(simple.words):
+            if _is_own_name(word):
+                yield simple.words[position + 1 :]
 
 
 def _looks_up_hardwon(simple: SimpleCommand) -> bool:
     return simple.program in _LOOKUP_PROGRAMS and any(_is_own_name(word) for word in simple.words[1:])
+
+
+def _find_launched_script(words: Sequence[str]) -> Sequence[str]:
+    """Return the script that a launcher runs, followed by its arguments: `hook.py` of `uv run python hook.py`.
+
+    Empty if the launcher has neither `run` nor an interpreter among its words.
+    """
+    # The last of them, as in the example, stands before the script and its options.
+    for position in reversed(range(len(words))):
+        if words[position] == "run" or words[position].startswith(_INTERPRETERS):
+            return _find_script(words[position:])
+    return ()
 
 
 def _find_script(words: Sequence[str]) -> Sequence[str]:
@@ -387,8 +422,11 @@ def _is_hiding_caller(simple: SimpleCommand) -> bool:
     if "env" in wrappers and any(map(_is_clearing_option, words)):
         return True
     # `NAME=value`, `-uNAME`, `--unset=NAME`; a word may hold several of them in quotes.
-    names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(words).split()}
-    return not names.isdisjoint(_GUARDED_VARIABLES)
+    for word in " ".join(words).split():
+        name, _, _ = word.removeprefix("--unset=").removeprefix("-u").partition("=")
+        if name in _GUARDED_VARIABLES:
+            return True
+    return False
 
 
 def _is_clearing_option(word: str) -> bool:
@@ -401,12 +439,11 @@ def _is_clearing_option(word: str) -> bool:
 def _is_hook_run(simple: SimpleCommand) -> bool:
     """Return whether a command runs hardwon's hook, directly or by an interpreter, a shell or a launcher."""
     words = simple.words
-    for position, word in enumerate(words):
-        if word.rpartition("/")[2] == _HOOK_LAUNCHER and words[position + 1 : position + 2] in _AGENT_ARGUMENTS:
+    for word, next_word in pairwise(words):
+        if word.rpartition("/")[2] == _HOOK_LAUNCHER and next_word in AGENTS:
             return True
     if simple.program in _LAUNCHERS:
-        starts = [position for position, word in enumerate(words) if word == "run" or word.startswith(_INTERPRETERS)]
-        return bool(starts) and _is_hook(_find_script(words[starts[-1] :]))
+        return _is_hook(_find_launched_script(words))
     if simple.program in _SHELLS and "-n" in words:  # which only checks the syntax
         return False
     if simple.program in _SHELLS or simple.program.startswith(_INTERPRETERS):

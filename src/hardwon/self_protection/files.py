@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from hardwon.self_protection.shell_writes import FileWrite
     from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event
 
@@ -81,8 +82,8 @@ class ProtectedPaths:
         self._homes = (self.home, os.path.realpath(home))
         own_files = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG, paths.SOCKET)]
         self._link_targets = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
-        self._follows_left = _MAX_FOLLOWED_CHARS
-        self._reads_left = _MAX_SETTINGS_READS
+        self._follows_left = _MAX_FOLLOWED_CHARS  # the characters of paths whose links may still be resolved
+        self._reads_left = _MAX_SETTINGS_READS  # the settings files that may still be read
         self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
 
     def is_in_home(self, path: str) -> bool:
@@ -111,8 +112,10 @@ class ProtectedPaths:
         text = read_settings(path)
         if f'"{_PLUGIN_MARK}' in text:
             return True
-        # JSON may spell a home beyond ASCII with escapes, so it is not looked for.
-        return _HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
+        if _HOOK_SCRIPT not in text:
+            return False
+        # JSON may spell a home beyond ASCII with escapes, so such a home is not looked for.
+        return self.home in text or not self.home.isascii()
 
     def has_hooks_below(self, folder: str) -> bool:
         """Return whether a folder is an agent's, with a settings file that runs hardwon's hooks."""
@@ -161,10 +164,12 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
     """Return why a shell command may not write its files; empty if it may."""
     protected = ProtectedPaths(home)
     for write in find_writes(parsed, event.cwd, home):
-        if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
-            read_instead = " To read it: sqlite3 -readonly" if write.program == "sqlite3" else ""
-            return _format_write_refusal(home, write.command_text or command) + read_instead
-        if protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
+        if _touches_home(write, protected):
+            refusal = _format_write_refusal(home, write.command_text or command)
+            if write.program == "sqlite3":
+                refusal += " To read it: sqlite3 -readonly"
+            return refusal
+        if _touches_settings(write, protected):
             return _format_settings_refusal(write.path)
         if _is_settings_file(write.path) and _has_switch(command):
             return _format_unhook_refusal(write.path, event.host)
@@ -185,12 +190,32 @@ def judge_edit(event: Event, home: str) -> str:
     return _format_unhook_refusal(path, event.host)
 
 
+def _touches_home(write: FileWrite, protected: ProtectedPaths) -> bool:
+    """Return whether a command writes in the home, or removes or moves a folder that it is in."""
+    if protected.is_in_home(write.path):
+        return True
+    return write.removes and protected.has_home_below(write.path)
+
+
+def _touches_settings(write: FileWrite, protected: ProtectedPaths) -> bool:
+    """Return whether a command writes settings with hardwon's hooks, or removes or moves the folder they are in."""
+    if protected.has_hooks(write.path):
+        return True
+    return write.removes and protected.has_hooks_below(write.path)
+
+
 def judge_mcp_call(event: Event, home: str) -> str:
-    """Return why an MCP tool may not be given these paths; empty if it may."""
+    """Return why an MCP tool may not be given these paths; empty if it may.
+
+    Its name tells whether it only reads, and a tool that copies only reads its source.
+    """
     words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
-    if words & _READING_WORDS and not words & _WRITING_WORDS:
+    is_reading = not words.isdisjoint(_READING_WORDS) and words.isdisjoint(_WRITING_WORDS)
+    if is_reading:
         return ""
-    suffixes = tuple(field for field in _PATH_FIELDS if "copy" not in words or field not in _SOURCE_FIELDS)
+    suffixes = _PATH_FIELDS
+    if "copy" in words:
+        suffixes = tuple(field for field in _PATH_FIELDS if field not in _SOURCE_FIELDS)
     protected = ProtectedPaths(home)
     for field_value in _find_paths(event.input, suffixes):
         path = resolve_path(field_value, event.cwd, {"HARDWON_HOME": home})
@@ -301,7 +326,11 @@ def _has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
 
 
 def _is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
-    """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
+    """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are.
+
+    Write has the whole new text as `content`, MultiEdit a list of `edits`, and Edit the fields of its only edit. An
+    edit without texts is not safe. One whose old text is not in the file is judged by its own words.
+    """
     if isinstance(tool_input.get("content"), str):
         return _has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
@@ -365,7 +394,8 @@ def _read_toml_parts(text: str) -> dict[str, Any]:
     config = tomllib.loads(text)
     features = _as_map(config.get("features"))
     parts: dict[str, Any] = {name: features.get(name) for name in _TOML_SWITCHES}
-    for key, state in _as_map(_as_map(config.get("hooks")).get("state")).items():
+    hooks = _as_map(config.get("hooks"))
+    for key, state in _as_map(hooks.get("state")).items():
         parts[f"state.{key}"] = state
     return parts
 

@@ -6,6 +6,7 @@ Programs that are not in the table are assumed only to read. Scripts that an age
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 from hardwon import paths
 from hardwon.types import frozen
@@ -128,7 +129,8 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
     # xargs may get any word of the command line as a file name.
     mentioned_words = [value for _, value in parsed.loop_words]
-    mentioned_words += [word for simple in parsed.simple_commands for word in simple.words[1:]]
+    for simple in parsed.simple_commands:
+        mentioned_words += simple.words[1:]
     steps: list[tuple[int, SimpleCommand | str]] = [(simple.start, simple) for simple in parsed.simple_commands]
     steps += parsed.redirections
     # In the order of the text, because `cd` and assignments count for what follows them.
@@ -145,17 +147,29 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
         if step.program in ("cd", "pushd"):
             _change_folder(step, variables)
             continue
-        if "xargs" in (word.rpartition("/")[2] for word in step.prefix_words):
-            written_names = mentioned_words if _is_stdin_written(step) else ()
-            for word in written_names:
+        is_run_by_xargs = any(word.rpartition("/")[2] == "xargs" for word in step.prefix_words)
+        if is_run_by_xargs and _is_stdin_written(step):
+            for word in mentioned_words:
                 yield FileWrite(resolve_path(word, variables["PWD"], variables), step.full_text)
-        removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
-        for written_word in dict.fromkeys(_find_written_words(step.program, step.words)):
-            for spelling in _expand_braces(written_word):
-                for path in _match_names(resolve_path(spelling, variables["PWD"], variables), patterns):
-                    yield FileWrite(path, step.full_text, removes, step.program)
+        yield from _find_program_writes(step, variables, patterns)
         if step.program == "find" and _finds_own_files(step.words, variables, home):
             yield FileWrite(home, step.full_text, removes=True, program="find")
+
+
+def _find_program_writes(
+    simple: SimpleCommand, variables: Mapping[str, str], patterns: set[str]
+) -> Iterator[FileWrite]:
+    """Yield what a program writes by its own arguments, with braces and globs expanded.
+
+    `patterns` are the globs that the whole command has tried so far, since their number is limited.
+    """
+    rule = WRITE_RULES.get(simple.program)
+    removes = rule is not None and rule.removes
+    for written_word in dict.fromkeys(_find_written_words(simple.program, simple.words)):
+        for spelling in _expand_braces(written_word):
+            path_pattern = resolve_path(spelling, variables["PWD"], variables)
+            for path in _match_names(path_pattern, patterns):
+                yield FileWrite(path, simple.full_text, removes, simple.program)
 
 
 def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
@@ -179,9 +193,10 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
         while loop_words and not _has_word(loop_words, 1, "in"):
             _, word = loop_words.pop(0)
             values.append(resolve_path(word, variables["PWD"], variables))
+    if not values:
+        return
     values_in_home = [value for value in values if value.startswith(home)]
-    if values:
-        variables[name] = values_in_home[0] if values_in_home else values[0]
+    variables[name] = values_in_home[0] if values_in_home else values[0]
 
 
 def _has_word(loop_words: Sequence[tuple[int, str]], index: int, word: str) -> bool:
@@ -252,8 +267,11 @@ def _find_closing_brace(word: str, start: int) -> int:
     """Return the position after the brace that closes the one before `start`, or the end."""
     level = 1
     for position in range(start, len(word)):
-        level += (word[position] == "{") - (word[position] == "}")
-        if not level:
+        if word[position] == "{":
+            level += 1
+        elif word[position] == "}":
+            level -= 1
+        if level == 0:
             return position + 1
     return len(word)
 
@@ -290,19 +308,25 @@ def _split_choices(text: str) -> list[str]:
 
 
 def _finds_own_files(words: Sequence[str], variables: Mapping[str, str], home: str) -> bool:
-    """Return whether find changes what it finds, above the home, and looks for names that hardwon's files have."""
-    names = [words[i + 1] for i, word in enumerate(words[:-1]) if word in _FIND_NAME_TESTS]
-    if not any(_is_own_file_pattern(name, home) for name in names):
+    """Return whether find changes files in a folder above the home, and looks for names that hardwon's files have."""
+    patterns = [value for test, value in pairwise(words) if test in _FIND_NAME_TESTS]
+    if not any(_is_own_file_pattern(pattern, home) for pattern in patterns):
         return False
-    folders = (resolve_path(folder, variables["PWD"], variables) for folder in _find_find_writes(words))
-    return any(home.startswith(os.path.normpath(folder).rstrip("/") + "/") for folder in folders)
+    for searched_folder in _find_find_writes(words):
+        folder = resolve_path(searched_folder, variables["PWD"], variables)
+        if home.startswith(os.path.normpath(folder).rstrip("/") + "/"):
+            return True
+    return False
 
 
 def _is_own_file_pattern(pattern: str, home: str) -> bool:
+    """Return whether find's pattern for a name or a path matches one of hardwon's files, or the home itself."""
     from fnmatch import fnmatch  # imports `re`, which only find needs
 
-    names = (paths.LESSONS, paths.CONFIG, paths.DATABASE, os.path.basename(home))
-    return any(fnmatch(name, pattern) or fnmatch(os.path.join(home, name), pattern) for name in names)
+    for name in (paths.LESSONS, paths.CONFIG, paths.DATABASE, os.path.basename(home)):
+        if fnmatch(name, pattern) or fnmatch(os.path.join(home, name), pattern):
+            return True
+    return False
 
 
 def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
@@ -329,6 +353,7 @@ def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
 def _is_stdin_written(simple: SimpleCommand) -> bool:
     """Return whether the program that xargs starts writes the files whose names xargs reads."""
     placeholder = _STDIN_PLACEHOLDER
+    # Each word of the prefix with the one after it, which may be the option's value.
     for option, value in zip(simple.prefix_words, [*simple.prefix_words[1:], ""], strict=True):
         if option.startswith("-I"):  # `-I NAME` or `-INAME`
             placeholder = option[2:] or value
@@ -438,6 +463,7 @@ def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> l
 
 
 def _find_second_operand(words: Sequence[str]) -> Iterator[str]:
+    """Yield the second operand, which names the output of programs such as `uniq IN OUT`."""
     yield from _find_operands(words, ("-f", "-s", "-w", "-c", "-l", "-o", "-g"))[1:2]
 
 
@@ -460,14 +486,20 @@ def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
     for position, word in enumerate(words):
         if word in _FIND_PRINT_OPTIONS:
             yield from words[position + 1 : position + 2]
-        if word in _FIND_RUN_OPTIONS:
-            run_words = words[position + 1 :]
-            end = next((index for index, part in enumerate(run_words) if part in (";", "+")), len(run_words))
-            program = run_words[0].rpartition("/")[2] if run_words else ""
-            for written_word in _find_written_words(program, run_words[:end]):
-                if _STDIN_PLACEHOLDER in written_word and written_word in run_words:
-                    yield from folders
-                    break
+        if word in _FIND_RUN_OPTIONS and _writes_placeholder(words[position + 1 :]):
+            yield from folders
+
+
+def _writes_placeholder(run_words: Sequence[str]) -> bool:
+    """Return whether the program that find runs with these words, up to `;` or `+`, writes the file named `{}`."""
+    end_marks = [index for index, word in enumerate(run_words) if word in (";", "+")]
+    end = end_marks[0] if end_marks else len(run_words)
+    program = run_words[0].rpartition("/")[2] if run_words else ""
+    for written_word in _find_written_words(program, run_words[:end]):
+        # Not a name that was built from the placeholder, such as that of a copy in another folder.
+        if _STDIN_PLACEHOLDER in written_word and written_word in run_words:
+            return True
+    return False
 
 
 def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
@@ -476,9 +508,13 @@ def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
     bundled = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     options = _find_options([*words[:1], f"-{bundled}", *words[1:]], ("-f", "-C"))
     if not options.isdisjoint(("-x", "--extract", "--get")):
-        yield from list(_find_values(words, ("-C", "--directory"))) or ["."]
+        folders = list(_find_values(words, ("-C", "--directory")))
+        yield from folders or ["."]
     elif not options.isdisjoint(("-c", "-r", "-u", "--create", "--append", "--update")):
-        yield from words[2:3] if "f" in bundled else _find_values(words, ("-f", "--file"))
+        if "f" in bundled:
+            yield from words[2:3]  # the archive directly follows the letters
+        else:
+            yield from _find_values(words, ("-f", "--file"))
 
 
 def _find_git_writes(words: Sequence[str]) -> Iterator[str]:

@@ -105,8 +105,9 @@ def find_unreadable(home: str) -> list[str]:
 
 def _list_ready_paths(home: str) -> list[str]:
     """Return the complete files in the spool, the oldest first."""
+    folder = get_spool_folder(home)
     try:
-        names = os.listdir(get_spool_folder(home))
+        names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    return [os.path.join(get_spool_folder(home), name) for name in sorted(names) if name.endswith(_READY_SUFFIX)]
+    return [os.path.join(folder, name) for name in names if name.endswith(_READY_SUFFIX)]

@@ -141,8 +141,10 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
     ).fetchall()
     from hardwon.text.lesson_tags import is_cancelled  # its patterns take 9 ms, which a list need not pay
 
-    named_rows = [row for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
-    for row in named_rows if problem else rows[-1:]:
+    withdrawn_rows = rows[-1:]
+    if problem:
+        withdrawn_rows = [row for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
+    for row in withdrawn_rows:
         connection.execute("delete from signals where key = ?", (row["key"],))
         connection.execute("update signals set fresh = 1 where signature = ?", (row["signature"],))
         connection.execute(
@@ -195,7 +197,10 @@ def list_session_episodes(connection: Connection, host: str, session: str) -> li
 
 
 def list_unfixed_episodes(connection: Connection, rejection: str, *, limit: int) -> list[MinedEpisode]:
-    """Return the newest episodes that were rejected for this reason and name the wrong word of a call."""
+    """Return the newest episodes that were rejected for this reason and name the wrong word of a call.
+
+    Rejected episodes have the score 0; the signature of a call with a known wrong word begins with "call".
+    """
     where = f"tier = {MINED_TIER} and score = 0 and signature like 'call %' and json_extract(body, '$.rejection') = ?"
     return _select_episodes(connection, where, (rejection,), limit=limit)
 

@@ -234,8 +234,10 @@ def insert_row(
     connection: sqlite3.Connection, table: str, row: Mapping[str, object], *, verb: str = "insert", clause: str = ""
 ) -> sqlite3.Cursor:
     """Insert a row given by its columns; `clause` follows the values, such as `on conflict`."""
+    columns = ", ".join(row)
     qmarks = ", ".join("?" * len(row))
-    return connection.execute(f"{verb} into {table} ({', '.join(row)}) values ({qmarks}) {clause}", tuple(row.values()))
+    query = f"{verb} into {table} ({columns}) values ({qmarks}) {clause}"
+    return connection.execute(query, tuple(row.values()))
 
 
 def parse_row_number(text: str) -> int:

@@ -140,16 +140,24 @@ class Tombstones:
         return bool(self._names or self._texts)
 
     def covers(self, kind: str, name: str, at: float | None) -> bool:
-        """Return whether a session or project of this name was deleted after this time; None is any time."""
+        """Return whether a session or project of this name was deleted.
+
+        `at` is when it was active: only a later deletion counts. None is unknown, and then any deletion does.
+        """
         if not name or not self._names:
             return False
         if (kind, name) not in self._deleted_before:  # names repeat on every line of an import
             self._deleted_before[kind, name] = self._names.get((kind, _compute_digest(self._salt, name)))
         deleted_before = self._deleted_before[kind, name]
-        return deleted_before is not None and (at is None or at < deleted_before)
+        if deleted_before is None:
+            return False
+        return at is None or at < deleted_before
 
     def covers_text(self, text: str, at: float | None) -> bool:
-        """Return whether the text holds one that was purged after this time; None is any time."""
+        """Return whether the text contains a text that was purged; `at` is when it was written, None is unknown.
+
+        What was written after a purge stays: the purge was not about it. A text of unknown time does not stay.
+        """
         tombstones = [tombstone for tombstone in self._texts if at is None or at < tombstone.deleted_before]
         if not tombstones:
             return False

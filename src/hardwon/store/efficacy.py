@@ -244,7 +244,9 @@ def _get_call_id(firing: Firing) -> str:
 
 def is_firing_call(firing: Firing, call: StoredCall) -> bool:
     """Return whether this is the very call that the trigger fired on."""
-    return call.key == firing.event or (bool(call.tool_use_id) and call.tool_use_id == _get_call_id(firing))
+    if call.key == firing.event:
+        return True
+    return call.tool_use_id != "" and call.tool_use_id == _get_call_id(firing)
 
 
 def save_outcomes(connection: Connection, rows: Iterable[tuple[str, str, int | None, str, int]]) -> None:
@@ -337,7 +339,10 @@ def undo_changes(connection: Connection, lesson: str, changes: Sequence[str], no
 
 
 def forget_step_down(connection: Connection, lesson: str, now: float) -> None:
-    """Deliver a lesson as its record says again, within the transaction in which a person approves it anew."""
+    """Deliver a lesson again in the way that its record names, because a person approves it anew.
+
+    Runs within the transaction of that approval.
+    """
     undo_changes(connection, lesson, (NOTE, SILENT, RETIRE, RETIRED), now)
     connection.execute("update lesson_states set stepped_down_to = '' where lesson = ?", (lesson,))
 

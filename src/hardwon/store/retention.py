@@ -86,7 +86,8 @@ def read_store_totals(connection: Connection) -> StoreTotals:
 def measure_file_bytes(home: str) -> int:
     """Return the size of the database on disk, including its log; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
-    return sum(os.path.getsize(file_path) for file_path in (path, f"{path}-wal") if os.path.exists(file_path))
+    existing_paths = [file_path for file_path in (path, f"{path}-wal") if os.path.exists(file_path)]
+    return sum(os.path.getsize(file_path) for file_path in existing_paths)
 
 
 def compute_cutoff(newest: float | None, previous: float | None, days: float) -> float | None:

@@ -38,6 +38,7 @@ def find_last_record(connection: Connection, team: str, writer: str) -> RecordRo
 
 
 def _parse_row(row: Sequence[Any]) -> RecordRow:
+    """Return a row as a record has it: its seventh column, the parents, is stored as JSON."""
     return cast(RecordRow, (*row[:6], tuple(orjson.loads(row[6])), *row[7:]))
 
 

@@ -99,8 +99,10 @@ def read_config(home: str) -> TeamConfig | None:
 
 
 def write_config(home: str, config: TeamConfig) -> None:
+    """Write the team's configuration, which has this machine's key, so that only the person can read it."""
     paths.make_private_folder(home)
-    paths.write_private(os.path.join(home, paths.TEAM_CONFIG), (json.dumps(asdict(config), indent=2) + "\n").encode())
+    text = json.dumps(asdict(config), indent=2) + "\n"
+    paths.write_private(os.path.join(home, paths.TEAM_CONFIG), text.encode())
 
 
 def delete_config(home: str) -> None:
@@ -172,7 +174,8 @@ def found_team(
     content = {"public_key": key.public_key, "team_name": team_name, "member": member, "name": name}
     replica.append(key, FOUND, MEMBERS, content)
     own_records = replica.select_after({key.machine: 0})
-    answer = TeamClient(url, authority=authority).call("/v1/found", {"code": code, **_to_wire(own_records)})
+    client = TeamClient(url, authority=authority)
+    answer = client.call("/v1/found", {"code": code, **_to_wire(own_records)})
     return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
 
 
@@ -187,8 +190,10 @@ def join_team(
     replica = Replica(connection, team)
     content = {"public_key": key.public_key, "code": code, "member": member, "name": name}
     # The join must follow the invite, which is not here yet: the server says what it builds on.
-    replica.append(key, JOIN, MEMBERS, content, [str(parent) for parent in invite.get("parents") or ()])
-    config = TeamConfig(url, team, f"{team}.{secrets.token_urlsafe(32)}", dump_key(key), authority)
+    parents = [str(parent) for parent in invite.get("parents") or ()]
+    replica.append(key, JOIN, MEMBERS, content, parents)
+    token = f"{team}.{secrets.token_urlsafe(32)}"
+    config = TeamConfig(url, team, token, dump_key(key), authority)
     _present_join(replica, config, client)
     return config
 
@@ -199,7 +204,8 @@ def _present_join(replica: Replica, config: TeamConfig, client: TeamClient) -> N
     own_records = replica.select_after({key.machine: 0})
     # A machine's first record is its join, and the server takes it alone.
     join = Message(own_records.records[:1], own_records.bodies)
-    client.call("/v1/join", {"token": config.token, "signature": sign_token(key, config.token), **_to_wire(join)})
+    signature = sign_token(key, config.token)
+    client.call("/v1/join", {"token": config.token, "signature": signature, **_to_wire(join)})
 
 
 def exchange_records(connection: Connection, config: TeamConfig, client: TeamClient | None = None) -> SyncReport:
@@ -240,7 +246,7 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
             settled_forks = forks.keys() - unknown_forks  # both sides know of them
             divergent = (difference.divergent | suspected_writers | unknown_forks) - settled_forks
             starts = {writer: start for writer, start in difference.peer_needs.items() if writer not in forks}
-            # A chain with two branches is sent from its start, because the fork shows where they part.
+            # A chain with two branches is sent from its start, in portions, because the fork shows where they part.
             starts |= {writer: resent_until.get(writer, 0) for writer in divergent}
             outgoing = _select_outgoing(replica, starts, unknown_forks)
             resent_until |= {record.writer: record.sequence for record in outgoing.records}
@@ -262,7 +268,8 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
 def _select_outgoing(replica: Replica, starts: Mapping[str, int], unknown_forks: set[str]) -> Message:
     """Return what the server lacks, and the evidence of forks that it has forgotten."""
     message = replica.select_after(starts)
-    forked_writers = unknown_forks & {record.writer for record in message.records}
+    sent_writers = {record.writer for record in message.records}
+    forked_writers = unknown_forks & sent_writers
     evidence = [record for record in replica.list_fork_evidence() if record.writer in forked_writers]
     return Message((*message.records, *evidence), message.bodies)
 

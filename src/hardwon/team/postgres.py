@@ -165,6 +165,7 @@ class ConnectionPool:
                     self._idle.put(connection)
 
     def _take_connection(self) -> Connection[Any]:
+        """Return an idle connection that is still open, or a new one with the rights of the server's role alone."""
         while True:
             try:
                 connection = self._idle.get_nowait()

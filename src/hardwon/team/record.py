@@ -166,6 +166,7 @@ def _is_signed_by(record: Record, public_key: str) -> bool:
 
 
 def _is_signed(content: bytes, signature: str, public_key: str) -> bool:
+    """Return whether the owner of this key signed the content; False also for a malformed signature or key."""
     exceptions, ed25519 = _load_cryptography()
     try:
         # Both texts come from outside, and need not be hexadecimal.
@@ -267,7 +268,7 @@ def check_batch(
     # In the order of each chain, because every record is checked against the one before it.
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
         if record.writer in skipped_machines:
-            continue
+            continue  # it forked, or an earlier record of it has a fault
         position = (record.writer, record.sequence)
         known_hash = hashes.get(position)
         if known_hash == record.hash:
@@ -279,7 +280,8 @@ def check_batch(
                 batch.forks[record.writer] = record
                 skipped_machines.add(record.writer)
                 continue
-            _check_link(record, *vector.get(record.writer, (0, "")), team)
+            last_sequence, last_hash = vector.get(record.writer, (0, ""))
+            _check_link(record, last_sequence, last_hash, team)
             public_key = batch.public_keys.get(record.writer) or _read_public_key(record, bodies)
             if record.writer not in senders and not _is_signed_by(record, public_key):
                 raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong signature")
@@ -292,6 +294,7 @@ def check_batch(
         vector[record.writer] = (record.sequence, record.hash)
         hashes[position] = record.hash
         batch.new_records.append(record)
+    # The last of each sender, since later records replace earlier ones.
     last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
     for writer, record in last_records.items():
         if not _is_signed_by(record, batch.public_keys[writer]):
@@ -331,7 +334,9 @@ def find_known_positions(records: Iterable[Record], vector: Mapping[str, tuple[i
     for record in records:
         last_sequence, _ = vector.get(record.writer, (0, ""))
         if record.sequence <= last_sequence:
-            positions |= {(record.writer, record.sequence - 1), (record.writer, record.sequence)}
+            positions.add((record.writer, record.sequence - 1))
+            positions.add((record.writer, record.sequence))
+    # The first record of a chain has the number 1 and follows none.
     return {(writer, sequence) for writer, sequence in positions if sequence}
 
 
@@ -348,17 +353,19 @@ def select_bodies(records: Iterable[Record], bodies: Mapping[str, str]) -> dict[
 def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterable[str]) -> str:
     """Return a short text that is equal for equal vectors; the branches of forked machines may differ for ever."""
     ignored_writers = set(forked_writers)
-    lines = [
-        f"{writer} {sequence} {record_hash}"
-        for writer, (sequence, record_hash) in sorted(vector.items())
-        if writer not in ignored_writers
-    ]
+    lines = []
+    for writer, (sequence, record_hash) in sorted(vector.items()):
+        if writer not in ignored_writers:
+            lines.append(f"{writer} {sequence} {record_hash}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def shorten_vector(vector: Mapping[str, tuple[int, str]]) -> dict[str, list[Any]]:
-    """Return a vector as it travels."""
-    return {writer: [sequence, record_hash[:_HASH_PREFIX_CHARS]] for writer, (sequence, record_hash) in vector.items()}
+    """Return a vector as it is sent: each hash shortened to a prefix, which is enough to tell branches apart."""
+    entries = {}
+    for writer, (sequence, record_hash) in vector.items():
+        entries[writer] = [sequence, record_hash[:_HASH_PREFIX_CHARS]]
+    return entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +396,9 @@ def compare_vectors(vector: Mapping[str, tuple[int, str]], peer_vector: Mapping[
 
 def _parse_entry(entry: Any) -> tuple[int, str]:
     """Return the sequence and hash prefix of a peer's entry; 0 for an entry of another shape."""
-    if isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and isinstance(entry[1], str):
-        return max(entry[0], 0), entry[1]
-    return 0, ""
+    if not isinstance(entry, list) or len(entry) != 2:
+        return 0, ""
+    sequence, hash_prefix = entry
+    if type(sequence) is not int or not isinstance(hash_prefix, str):
+        return 0, ""
+    return max(sequence, 0), hash_prefix

@@ -59,9 +59,14 @@ class Replica:
         return team_log.read_forks(self._connection, self._team)
 
     def read_state(self) -> TeamState:
+        """Evaluate the whole log as this machine has it; a record whose body was erased counts without its content."""
         records = self.list_records()
         bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
-        contents = {body_hash: content for body_hash, body in bodies.items() if (content := parse_body(body))}
+        contents = {}
+        for body_hash, body in bodies.items():
+            content = parse_body(body)
+            if content:
+                contents[body_hash] = content
         return compute_state(records, contents, self.read_forks())
 
     def append(
@@ -101,6 +106,10 @@ class Replica:
         return batch
 
     def _read_known_chains(self, message: Message) -> KnownChains:
+        """Return what is known here of the chains that a message continues: their ends, hashes and public keys.
+
+        A writer of whom nothing is here yet is missing.
+        """
         vector: Vector = {}
         public_keys = {}
         for writer in {record.writer for record in message.records}:
@@ -137,7 +146,11 @@ class Replica:
         """Return by subject the counts that a machine reported last."""
         records = [record for record in self.list_records() if record.writer == writer and record.kind == COUNTS]
         bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
-        return {record.subject: parse_body(bodies.get(record.body_hash, "")).get("totals") for record in records}
+        totals = {}
+        for record in records:  # in the order in which they were written, so the last report stays
+            content = parse_body(bodies.get(record.body_hash, ""))
+            totals[record.subject] = content.get("totals")
+        return totals
 
     def list_fork_evidence(self) -> list[Record]:
         """Return the second record of each quarantined machine, which convinces others that it forked."""

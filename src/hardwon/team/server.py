@@ -173,7 +173,9 @@ class TeamServer:
             if batch.new_records:
                 content = parse_body(bodies.get(records[0].body_hash, ""))
                 admitted_state = admit_machine(state, records[0], content)
-                new_state = admitted_state if admitted_state is not None else _read_state(tables, [MEMBERS])
+                if admitted_state is None:  # only an evaluation of all records can tell
+                    admitted_state = _read_state(tables, [MEMBERS])
+                new_state = admitted_state
             machine = new_state.machines.get(records[0].writer)
             if machine is None or machine.is_revoked:
                 raise self._refuse_code(caller)
@@ -242,7 +244,9 @@ class TeamServer:
                     batch = self._store(tables, records, bodies, caller_id)
                     answer = self._answer_sync(tables, payload)
                 self._extend_cache(team, batch.new_records)
-                return {**answer, "refused": batch.refused} if batch.refused else answer
+                if batch.refused:
+                    answer["refused"] = batch.refused
+                return answer
             except _LostRace:
                 continue
         raise _LostRace
@@ -265,12 +269,13 @@ class TeamServer:
         forks = tables.read_forks()
         client_forks = set(map(str, payload.get("forks") or ()))
         starts = payload.get("after")
-        if not isinstance(starts, dict):
+        if not isinstance(starts, dict):  # this is the first call of an exchange, with a digest
             vector = self._read_vector(tables)
             if client_forks == set(forks) and payload.get("digest") == compute_digest(vector, forks):
                 return {"in_sync": True}
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
+        # `type`, because Python's booleans are instances of int as well.
         starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
         records: list[Record] = []
         if starts_by_writer:
@@ -281,7 +286,9 @@ class TeamServer:
         if fork_positions:
             records += tables.find_records_at(fork_positions)
         second_records = [orjson.loads(forks[writer][1]) for writer in unseen_forks]
-        bodies = tables.read_bodies([record.body_hash for record in records]) if records else {}
+        bodies = {}
+        if records:
+            bodies = tables.read_bodies([record.body_hash for record in records])
         return {"records": [*map(to_wire, records), *second_records], "bodies": bodies}
 
     def _store(
@@ -424,12 +431,18 @@ def build_app(server: TeamServer) -> Starlette:
     """Return the HTTP app: one health check and five calls with JSON bodies."""
 
     def answer_call(handler: Callable[..., dict[str, Any]], *, needs_token: bool) -> Callable[[Request], Any]:
+        """Return the endpoint that runs a handler in a thread, with the token of the request if it needs one."""
+
         async def answer(request: Request) -> Response:
+            """Answer with the handler's result, or with why the request is refused or cannot be carried out now."""
             caller = request.client.host if request.client else ""
             try:
                 payload = await _read_payload(request)
-                arguments = [caller, _read_token(request), payload] if needs_token else [caller, payload]
-                return _respond(200, await run_in_threadpool(handler, *arguments))
+                if needs_token:
+                    result = await run_in_threadpool(handler, caller, _read_token(request), payload)
+                else:
+                    result = await run_in_threadpool(handler, caller, payload)
+                return _respond(200, result)
             except Refused as refusal:
                 return _respond(refusal.status, {"error": refusal.reason})
             except _LostRace:

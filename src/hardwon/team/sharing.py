@@ -135,7 +135,8 @@ def build_lesson_record(content: Mapping[str, Any], project_paths: Mapping[str, 
     record = {**fields, "id": content.get("id", "")}
     scope = fields.get("scope")
     if isinstance(scope, dict) and scope.get("type") == "project":
-        record["scope"] = {"type": "project", "path": project_paths.get(str(scope.get("remote", "")), "")}
+        path = project_paths.get(str(scope.get("remote", "")), "")  # empty without a clone here
+        record["scope"] = {"type": "project", "path": path}
     return record
 
 
@@ -153,10 +154,14 @@ def lay_out_repository(project: str) -> list[str]:
     if not os.path.exists(os.path.join(project, ".git")):
         raise UserError(f"{project} is not a git repository", "git init, or run this in your clone")
     texts = {os.path.join(PROJECT_LESSONS_FOLDER, "README.md"): _README, _WORKFLOW_FILE: _WORKFLOW}
-    new_names = [name for name in texts if not os.path.lexists(os.path.join(project, name))]
-    for name in new_names:
-        os.makedirs(os.path.dirname(os.path.join(project, name)), exist_ok=True)
-        paths.replace_file(os.path.join(project, name), texts[name].encode(), 0o644)
+    new_names = []
+    for name, text in texts.items():
+        path = os.path.join(project, name)
+        if os.path.lexists(path):
+            continue  # the team may have edited it
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        paths.replace_file(path, text.encode(), 0o644)
+        new_names.append(name)
     return new_names
 
 
@@ -167,7 +172,8 @@ def build_lesson_file(lesson: Lesson, replay: Replay) -> str:
     record = {"id": lesson.id, "slug": lesson.slug, **fields}
     # Reviewers get counts, because calls never leave the machine that recorded them.
     counts = {"version": compute_version(parse_lesson(record)), "failed": replay.failed, "fine": replay.fine}
-    return json.dumps(_check_content({**record, _REPLAY_KEY: counts}), indent=2, ensure_ascii=False) + "\n"
+    content = _check_content({**record, _REPLAY_KEY: counts})
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def find_file_faults(project: str) -> Iterator[str]:
@@ -199,6 +205,10 @@ def find_file_faults(project: str) -> Iterator[str]:
 
 
 def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[str]:
+    """Yield what is wrong with a lesson's file in a repository.
+
+    A hold or a block must come with its author's counts, made with this version, and few false alarms among them.
+    """
     lesson = parse_lesson(record)
     if not lesson.id or file_name != f"{lesson.slug}.json":
         yield f"it needs an id, and its slug {lesson.slug!r} must be the file's name"

@@ -144,7 +144,8 @@ def compute_state(
     ignored: dict[str, str] = {}
     for record in records:
         # Nobody can tell which of two branches is the true one, so neither counts.
-        if record.sequence >= forks.get(record.writer, record.sequence + 1):
+        first_forked = forks.get(record.writer)
+        if first_forked is not None and record.sequence >= first_forked:
             ignored[record.hash] = "its machine wrote two records under one number"
         else:
             by_subject[record.subject].append(record)
@@ -194,15 +195,19 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
     """
     ordered_records = _order_by_parents(records)
     members = _apply_member_records(ordered_records, contents, _Members())
-    cut_offs = {
-        machine.id: machine.last_sequence for machine in members.machines.values() if machine.last_sequence is not None
-    }
+    cut_offs: dict[str, int] = {}  # the last number of each revoked machine that counts
+    for machine in members.machines.values():
+        if machine.last_sequence is not None:
+            cut_offs[machine.id] = machine.last_sequence
     if cut_offs:
         counted_records: list[Record] = []
         late_records: list[Record] = []
         for record in ordered_records:
             is_late = record.writer in cut_offs and record.sequence > cut_offs[record.writer]
-            (late_records if is_late else counted_records).append(record)
+            if is_late:
+                late_records.append(record)
+            else:
+                counted_records.append(record)
         members = _apply_member_records(counted_records, contents, _Members())
         members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
     members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
@@ -276,6 +281,7 @@ def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -
     invite = members.open_invites.pop(hash_code(str(content.get("code", ""))), None)
     if invite is None:
         return "no open invite has this code"
+    # The invite may say for which member it is; else the machine names its member itself.
     named_content = {**content, "member": invite.get("member") or content.get("member", "")}
     members.machines[record.writer] = _build_machine(record, named_content, str(invite["role"]))
     return ""
@@ -297,6 +303,7 @@ def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) ->
 
 
 def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Machine:
+    """Return the machine that wrote a record, with this role from its first record on."""
     return Machine(
         id=record.writer,
         name=str(content.get("name", "")),
@@ -314,8 +321,11 @@ def _find_objection(record: Record, machines: Mapping[str, Machine]) -> str:
     if machine.last_sequence is not None and record.sequence > machine.last_sequence:
         return "its machine was revoked"
     role = machine.get_role(record.sequence)
-    if not role or ROLES.index(role) < ROLES.index(_NEEDED_ROLE.get(record.kind, ADMIN)):
-        return f"a {role or 'stranger'} may not {record.kind}"
+    needed_role = _NEEDED_ROLE.get(record.kind, ADMIN)
+    if not role:
+        return f"a stranger may not {record.kind}"
+    if ROLES.index(role) < ROLES.index(needed_role):  # from the weakest role to the strongest
+        return f"a {role} may not {record.kind}"
     return ""
 
 
@@ -340,6 +350,7 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
     for record_hash, predecessors in waiting_for.items():
         for predecessor in predecessors:
             followers[predecessor].append(record_hash)
+    # False sorts before True, so revocations come first.
     ready = [(by_hash[name].kind != REVOKE, name) for name, predecessors in waiting_for.items() if not predecessors]
     heapq.heapify(ready)
     ordered: list[Record] = []
@@ -359,7 +370,9 @@ def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
     What a machine says about itself alone is left out.
     """
     decisions = [record for record in records if record.kind not in OWN_KINDS]
-    named_parents = {parent for record in decisions for parent in record.parents}
+    named_parents = set[str]()
+    for record in decisions:
+        named_parents.update(record.parents)
     heads = [record for record in decisions if record.hash not in named_parents]
     heads.sort(key=lambda record: (record.kind in (PUBLISH, REVISE, JOIN), record.hash))
     return tuple(record.hash for record in heads[:MAX_PARENTS])
@@ -379,7 +392,9 @@ def _evaluate_subject(
     ancestors = _find_ancestors(ordered_records)
     version_records = [*by_kind[PUBLISH], *by_kind[REVISE]]  # a revision follows what it revises
     versions = tuple(Version(record.hash, record.writer, contents.get(record.body_hash)) for record in version_records)
-    followed_versions = {parent for record in version_records for parent in ancestors[record.hash]}
+    followed_versions = set[str]()
+    for record in version_records:
+        followed_versions |= ancestors[record.hash]
     version_hashes = {version.hash for version in versions}
     approvals: dict[str, str] = {}  # the version that each approval is about
     for record in by_kind[APPROVE]:

@@ -55,13 +55,15 @@ class BriefSection:
     allotted_chars: int
     shown_lines: int = 0
     omitted_lines: int = 0
-    noted_lines: int = 0
+    noted_lines: int = 0  # left out because the project's own notes have them
     notice: str = ""
 
 
 def count_characters(text: str) -> int:
     """Count characters as agents do, in UTF-16 units: one beyond the basic plane counts as two."""
-    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(char > "\uffff" for char in text)
 
 
 def allot_room(wanted_chars: Mapping[str, int], room: int) -> dict[str, int]:
@@ -131,7 +133,8 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
 def drop_noted_lines(lines: Sequence[BriefLine], note_statements: frozenset[str]) -> list[BriefLine]:
     """Return the lines that the project's notes do not have; none if only headings remain."""
     new_lines = [line for line in lines if line.heading_rank or not is_in_notes(line.statement, note_statements)]
-    return new_lines if any(not line.heading_rank for line in new_lines) else []
+    has_statement = any(not line.heading_rank for line in new_lines)
+    return new_lines if has_statement else []
 
 
 def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
@@ -209,5 +212,8 @@ def escape_tags(text: str) -> str:
 
 
 def _is_visible(char: str) -> bool:
+    """Return whether a character can be seen, or is white space that becomes a space."""
+    if char.isspace():
+        return True
     is_selector = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # can carry hidden text
-    return char.isspace() or (char.isprintable() and not is_selector)
+    return char.isprintable() and not is_selector

@@ -91,12 +91,15 @@ def is_informative(sentence: str) -> bool:
 
 
 def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:
-    """Join unique names as in `a, b and 3 more`."""
+    """Join unique names as in `a, b and 3 more`, or `a, b and c` if there are no more; empty without names."""
     unique_names = list(dict.fromkeys(names))
     shown_names = [quote.format(name) for name in unique_names[:limit]]
     if len(unique_names) > limit:
         return ", ".join(shown_names) + f" and {len(unique_names) - limit} more"
-    return " and ".join(part for part in (", ".join(shown_names[:-1]), *shown_names[-1:]) if part)
+    if len(shown_names) < 2:
+        return "".join(shown_names)
+    *first_names, last_name = shown_names
+    return f"{', '.join(first_names)} and {last_name}"
 
 
 def format_times(count: int) -> str:

@@ -179,7 +179,8 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
         elif rest:
             lines += _INLINE_FIELD.sub("\n", line).split("\n")
         if marker.startswith("#/") or end_marker:
-            yield is_cancel, True, start, line_match.start() + len(line_match[0].rstrip(f"{_DECORATION}\r\n")), lines
+            end = line_match.start() + len(line_match[0].rstrip(f"{_DECORATION}\r\n"))
+            yield is_cancel, True, start, end, lines
             start = -1
     if start >= 0:
         yield is_cancel, False, start, len(text), lines
@@ -312,6 +313,7 @@ def _split_lines(text: str) -> list[str]:
 
 def _split_list(text: str, extra_chars: str = "") -> list[str]:
     """Split values at commas and newlines; only at newlines if there is a brace, as in the glob `*.{js,ts}`."""
-    pieces = text.split("\n") if "{" in text else text.replace(",", "\n").split("\n")
-    stripped_pieces = [piece.strip(f" \t`'\"{extra_chars}") for piece in pieces]
+    if "{" not in text:
+        text = text.replace(",", "\n")
+    stripped_pieces = [piece.strip(f" \t`'\"{extra_chars}") for piece in text.split("\n")]
     return [piece for piece in stripped_pieces if piece]

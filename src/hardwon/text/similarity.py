@@ -59,15 +59,17 @@ def normalize_text(text: str) -> str:
 
 
 def _fold_text(text: str) -> str:
+    """Return a text without differences that nobody sees: case, look-alike letters, invisible characters, spaces."""
     if text.isascii():
         return " ".join(text.translate(_CONTROL_TABLE).lower().split())
     text = unicodedata.normalize("NFKC", text)
-    replacements = {
-        ord(char): " " if char.isspace() or char == _BRAILLE_BLANK else None
-        for char in set(text)
-        if _is_invisible(char)
-    }
-    return " ".join(text.translate(replacements).casefold().translate(_LOOK_ALIKE_TABLE).split())
+    replacements: dict[int, str | None] = {}
+    for char in set(text):
+        if _is_invisible(char):
+            is_blank = char.isspace() or char == _BRAILLE_BLANK
+            replacements[ord(char)] = " " if is_blank else None  # None removes it
+    folded_text = text.translate(replacements).casefold().translate(_LOOK_ALIKE_TABLE)
+    return " ".join(folded_text.split())
 
 
 def _is_invisible(char: str) -> bool:
@@ -113,6 +115,8 @@ class TextFingerprint:
 
 
 def fingerprint_text(text: str, salt: str) -> TextFingerprint:
+    """Return hashes by which a text that says nearly the same is recognised, and which do not tell the text."""
+
     def hash_part(part: str) -> str:
         return hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=8, key=salt.encode()).hexdigest()
 
@@ -168,6 +172,7 @@ def build_vocabulary(lessons: Iterable[Lesson]) -> LessonVocabulary:
 
 
 def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
+    """Add a lesson with its words, by which those that share some with another are found without comparing all."""
     words = _tokenize_lesson(lesson)
     index = len(vocabulary.lessons)
     vocabulary.lessons.append(lesson)

@@ -61,8 +61,9 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
     hosts = {f"{name}:{port}".encode() for name in _HOST_NAMES}
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its body, or answer with the reason why it is refused."""
         if scope["type"] != "http":
-            return
+            return  # there are no web sockets here
         headers = {name.lower(): value for name, value in scope["headers"]}
         is_api = _is_api_path(scope["path"])
         if is_api:
@@ -80,8 +81,9 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
                 refusal = Refusal(408, "the body took too long", "send it at once")
         if refusal:
             await _send_refusal(send, refusal)
-        else:
-            await (api if is_api else pages)(scope, _replay_body(body, receive), send)
+            return
+        app = api if is_api else pages
+        await app(scope, _replay_body(body, receive), send)
 
     return guarded_app
 
@@ -157,6 +159,7 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_refusal(send: Send, refusal: Refusal) -> None:
+    """Answer with the status of a refusal, and what is wrong and what to do as JSON."""
     body = json.dumps({"error": refusal.error, "fix": refusal.fix}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
@@ -221,11 +224,13 @@ class BrowserSession:
         self.decided_ids: list[str] = []
 
     def pop_message(self) -> str:
+        """Return the message for the next page, which is shown only once; empty if there is none."""
         message = self.message
         self.message = ""
         return message
 
     def has_token(self, form: dict[str, str]) -> bool:
+        """Return whether a form was loaded in this session; the comparison takes the same time for every token."""
         return hmac.compare_digest(form.get("form", "").encode(), self.form_token.encode())
 
 
@@ -274,5 +279,10 @@ class BrowserSessions:
 def sign_out_all(home: str) -> int:
     """Sign every browser out; return how many were signed in."""
     folder = os.path.join(home, _BROWSERS_FOLDER)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return sum(_delete_file(os.path.join(folder, name)) for name in names)
+    if not os.path.isdir(folder):
+        return 0
+    count = 0
+    for name in os.listdir(folder):
+        if _delete_file(os.path.join(folder, name)):
+            count += 1
+    return count

@@ -133,6 +133,8 @@ class ApiContext:
         self._query_lock = threading.Lock()
 
     async def run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function that uses the connection in a thread, one at a time, and return its result."""
+
         def run_locked() -> Any:
             with self._query_lock:
                 return function(*arguments)
@@ -188,6 +190,8 @@ def create_api_app(api: ApiContext) -> Starlette:
     """Build the app with a route for each endpoint; every fault becomes JSON with `error` and `fix`."""
 
     def build_route(endpoint: Endpoint) -> Route:
+        """Return the route of an endpoint; what its handler returns becomes JSON unless it is a response already."""
+
         async def serve_request(request: Request) -> Response:
             api.note_activity()  # the worker does not exit while an editor calls
             body = None
@@ -198,7 +202,9 @@ def create_api_app(api: ApiContext) -> Starlette:
                 answer = await endpoint.handler(call)
             else:
                 answer = await api.run_in_thread(endpoint.handler, call)
-            return answer if isinstance(answer, Response) else _build_json_response(answer)
+            if isinstance(answer, Response):
+                return answer
+            return _build_json_response(answer)
 
         return Route(endpoint.path, serve_request, methods=[endpoint.method])
 
@@ -210,15 +216,17 @@ def create_api_app(api: ApiContext) -> Starlette:
 
 
 def _build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a value as JSON; text that is not valid Unicode is escaped, and NaN becomes null."""
     try:
         body = orjson.dumps(content)
-    except TypeError:  # a hook brought in a lone surrogate, which `json` escapes, or a NaN, which becomes null
+    except TypeError:  # a hook brought in a lone surrogate, half of a character, which only `json` can write
         without_nan = json.loads(json.dumps(content), parse_constant=lambda word: None)
         body = json.dumps(without_nan).encode()
     return Response(body, status, headers, "application/json")
 
 
 async def _build_error_response(request: Request, error: Exception) -> Response:
+    """Return an error as JSON: 400 for what the caller did wrong, 503 for the database, 500 for our own faults."""
     document = "see /api/openapi.json"
     if isinstance(error, HTTPException):
         return _build_json_response({"error": error.detail.lower(), "fix": document}, error.status_code, error.headers)
@@ -233,6 +241,7 @@ async def _build_error_response(request: Request, error: Exception) -> Response:
 
 
 def _decode_body(body: bytes, body_type: type[Any]) -> Any:
+    """Return the body of a request as its type; ValidationError for a wrong field, UserError for what is no JSON."""
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError:
@@ -317,9 +326,15 @@ def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
 
 
 def _build_event(call: ApiCall, session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
-    """Return what an editor reports as the event that a hook would have reported."""
+    """Return what an editor reports as the event that a hook would have reported.
+
+    Without a time it happened now, and without a folder in the folder of the session.
+    """
     now = clock.now()
-    happened_at = min(call.body.at, now) or now  # an editor whose clock is ahead must not report from the future
+    # An editor whose clock is ahead must not report from the future.
+    happened_at = min(call.body.at, now)
+    if not happened_at:
+        happened_at = now
     return Event(session["host"], kind, session["session"], cwd or session["cwd"], at=happened_at, **fields)
 
 
@@ -346,14 +361,17 @@ async def record_prompt(call: ApiCall) -> object:
 
 
 async def record_call(call: ApiCall) -> object:
+    """Record a tool call and its result; `skipped` if settings or private tags keep it from being recorded."""
     body: Observed = call.body
     session = await call.api.run_in_thread(_find_session, call)
-    # Some editors send a command as plain text instead of an object.
-    fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
+    fields = body.tool_input
+    if not isinstance(fields, dict):
+        fields = {"command": fields}  # some editors send a command as plain text instead of an object
+    kind = "PostToolUseFailure" if body.failed else "PostToolUse"
     event = _build_event(
         call,
         session,
-        "PostToolUseFailure" if body.failed else "PostToolUse",
+        kind,
         body.cwd,
         tool=body.tool_name,
         tool_use_id=body.tool_use_id,
@@ -368,14 +386,17 @@ async def record_call(call: ApiCall) -> object:
 
 
 async def record_turn_end(call: ApiCall) -> object:
+    """Record the end of a turn with the agent's last words; `skipped` if it must not be recorded."""
     session = await call.api.run_in_thread(_find_session, call)
     event = _build_event(call, session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
     return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
 async def record_session_end(call: ApiCall) -> object:
+    """Record the end of a session, with its reason as the message."""
     session = await call.api.run_in_thread(_find_session, call)
-    call.api.responder.record_event(_build_event(call, session, "SessionEnd", "", message=call.body.reason))
+    event = _build_event(call, session, "SessionEnd", "", message=call.body.reason)
+    call.api.responder.record_event(event)
     return {"status": "completed"}
 
 
@@ -393,6 +414,7 @@ def list_sessions(call: ApiCall) -> object:
 
 
 def show_session(call: ApiCall) -> object:
+    """Return a session by its number or the agent's id, with its prompts, events and what it came to."""
     name = msgspec.convert(call.request.path_params["id"], SessionId)
     rows = sessions.find_by_name(call.connection, name, call.get_text("host"))
     if len(rows) > 1:
@@ -418,13 +440,15 @@ def list_events(call: ApiCall) -> object:
 
 
 def search_history(call: ApiCall) -> object:
+    """Search one project, or all of them; a parameter that is left out does not narrow the search."""
     now = clock.now()
+    kind = call.get_text("kind")
     result = search_records(
         call.connection,
         call.api.home,
         call.get_text("query"),
         project=query_scope.resolve_project(call.connection, call.require_project(), "/"),
-        kinds=[call.get_text("kind")] if call.get_text("kind") else [],
+        kinds=[kind] if kind else [],
         type=call.get_text("type"),
         concept=call.get_text("concept"),
         file=call.get_text("file"),
@@ -439,10 +463,11 @@ def search_history(call: ApiCall) -> object:
 
 
 def get_timeline(call: ApiCall) -> object:
+    """Return the records around an anchor, or around the best result of a query."""
     anchor = call.get_text("anchor")
     query = call.get_text("query")
     project_name = call.get_text("project")
-    if not project_name:  # an anchor is of one project anyhow
+    if not project_name:  # an anchor belongs to one project, so none needs to be named
         project_name = query_scope.ALL_PROJECTS if anchor else call.require_project()
     result = build_timeline(
         call.connection,
@@ -460,11 +485,18 @@ def get_timeline(call: ApiCall) -> object:
 
 
 def get_batch(call: ApiCall) -> object:
-    ids = [f"O{record_id}" if isinstance(record_id, int) else record_id for record_id in call.body.ids]
+    """Return full records by their ids; a number alone is an observation's."""
+    ids = []
+    for record_id in call.body.ids:
+        ids.append(f"O{record_id}" if isinstance(record_id, int) else record_id)
     return {"records": fetch_records(call.connection, call.api.home, ids)}
 
 
 def list_lessons(call: ApiCall) -> object:
+    """Return the person's own lessons as the file has them, or those that would fire on editing one file.
+
+    A lesson that was changed by hand and not approved has the status `waiting`.
+    """
     if file := call.get_text("file").replace("\0", ""):
         return {"lessons": _find_lessons_for_file(call.api.home, file)}
     waiting_ids = {change.id for change in manifest.find_waiting_changes(call.api.home)}
@@ -481,11 +513,22 @@ def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
     """Return the lessons that would fire if an agent edited this file; nothing is delivered by asking."""
     event = Event("", "PreToolUse", "", os.path.dirname(file), tool="Edit", path=file)
     matches, _ = lookup.explain_call(home, event, clock.now())
-    names = ("id", "slug", "summary", "text", "delivery")
-    return [{name: getattr(match.entry, name) for name in names} for match in matches]
+    lesson_rows = []
+    for match in matches:
+        entry = match.entry
+        row = {
+            "id": entry.id,
+            "slug": entry.slug,
+            "summary": entry.summary,
+            "text": entry.text,
+            "delivery": entry.delivery,
+        }
+        lesson_rows.append(row)
+    return lesson_rows
 
 
 def list_deliveries(call: ApiCall) -> object:
+    """Return what was delivered to agents, only what came after the id `after` if the query has one."""
     limit = call.get_number("limit", 100)
     after_id = call.get_number("after", 0, _MAX_ROW_ID)
     rows = efficacy.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
@@ -493,6 +536,7 @@ def list_deliveries(call: ApiCall) -> object:
 
 
 async def stream_live(call: ApiCall) -> Response:
+    """Stream live messages, first those after the last id that a client saw; 503 if too many are listening."""
     if call.api.live_feed.is_full:
         return _build_json_response({"error": f"{MAX_CLIENTS} clients are listening", "fix": "close some"}, 503)
     messages = call.api.live_feed.listen(parse_number(call.request.headers, "last-event-id"))
@@ -508,11 +552,13 @@ def _build_session_endpoints(
     name: str, description: str, handler: Callable[[ApiCall], Awaitable[object]], body_type: type
 ) -> tuple[Endpoint, ...]:
     """Return a call of a session's life in every spelling that editors use: with and without /api, by id or number."""
-    return tuple(
-        Endpoint("POST", f"{prefix}/sessions/{number}{name}", description, handler, body_type)
-        for prefix in ("/api", "")
-        for number in ("", "{sessionDbId}/")
+    paths = (
+        f"/api/sessions/{name}",
+        f"/api/sessions/{{sessionDbId}}/{name}",
+        f"/sessions/{name}",
+        f"/sessions/{{sessionDbId}}/{name}",
     )
+    return tuple(Endpoint("POST", path, description, handler, body_type) for path in paths)
 
 
 ENDPOINTS = (

@@ -137,6 +137,7 @@ class Viewer:
         self._static_hash = hash_static_files(self._static_files)
 
     def find_browser_session(self, request: Request) -> BrowserSession | None:
+        """Return the session of the browser that sent a request; None if it is not signed in."""
         session = self._browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
         if session:
             self._note_activity()  # the worker does not exit while somebody reads
@@ -145,6 +146,7 @@ class Viewer:
     async def run_page(
         self, page: PageHandler, request: Request, session: BrowserSession, form: dict[str, str]
     ) -> Response:
+        """Read a page in a thread and return it; after a form was carried out, send the browser to the next page."""
         page_request = PageRequest(
             self._home, self._connection, session, clock.now(), request.path_params, dict(request.query_params), form
         )
@@ -161,6 +163,11 @@ class Viewer:
         return await asyncio.to_thread(run_locked)
 
     def render_page(self, content: PageContent, request: Request, session: BrowserSession | None) -> Response:
+        """Return a page as HTML; a page with a late part is sent in pieces.
+
+        Without a session nothing is shown of what is recorded. A message for the person waits until a whole page is
+        rendered.
+        """
         is_part = content.template.startswith("_")  # of a page that is shown already
         values = {
             "here": f"/{request.url.path.split('/')[1]}",
@@ -183,6 +190,7 @@ class Viewer:
         yield await asyncio.to_thread(self._render_late_part, read_late_part) + last_part
 
     def _render_late_part(self, read_late_part: Callable[[], PageContent]) -> str:
+        """Return the HTML of a late part, or of what went wrong in reading it."""
         with self._page_lock:
             content = _run_safely(read_late_part)
             assert isinstance(content, PageContent)
@@ -205,6 +213,7 @@ class Viewer:
         return answer
 
     async def sign_out(self, request: Request) -> Response:
+        """Sign this browser out, and remove its cookie."""
         session = self.find_browser_session(request)
         if session and session.has_token(await _read_form(request)):
             self._browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
@@ -222,6 +231,7 @@ class Viewer:
         return StreamingResponse(self._live_feed.listen(after_id), media_type="text/event-stream")
 
     async def serve_static(self, request: Request) -> Response:
+        """Return a static file, from memory; only names that were read at the start exist."""
         name = request.path_params["name"]
         if name not in self._static_files:
             return Response(status_code=404)
@@ -238,8 +248,11 @@ class Viewer:
 
 def create_viewer_app(viewer: Viewer) -> AsgiApp:
     """Build the app of the viewer: its pages, its forms, sign-in, the live stream and static files."""
-    routes = [Route(path, _build_handler(viewer, page), methods=["GET"]) for path, page in _PAGES]
-    routes += [Route(path, _build_handler(viewer, page, is_form=True), methods=["POST"]) for path, page in FORM_ACTIONS]
+    routes = []
+    for path, page in _PAGES:
+        routes.append(Route(path, _build_handler(viewer, page), methods=["GET"]))
+    for path, page in FORM_ACTIONS:
+        routes.append(Route(path, _build_handler(viewer, page, is_form=True), methods=["POST"]))
     routes += [
         Route("/open", viewer.redeem_link, methods=["GET"]),
         Route("/live", viewer.stream_live, methods=["GET"]),
@@ -264,6 +277,8 @@ def create_viewer_app(viewer: Viewer) -> AsgiApp:
 
 
 def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) -> Callable[[Request], Any]:
+    """Return the handler of a page, or of a form, for browsers that are signed in; others get the locked page."""
+
     async def serve_request(request: Request) -> Response:
         session = viewer.find_browser_session(request)
         if session is None:

@@ -60,6 +60,10 @@ def show_handoff_list(request: PageRequest) -> PageContent:
 
 
 def _build_row(request: PageRequest, reflection: Reflection, page: HandoffPage | None) -> dict[str, Any]:
+    """Return what a list shows of a handoff; without a page only what the database has, which has no contradictions.
+
+    `fault` is why agents are not told it.
+    """
     fault = find_untold_reason(request.connection, reflection, page)
     contradictions = get_contradictions(page) if page else []
     source = page or reflection
@@ -73,7 +77,11 @@ def _build_row(request: PageRequest, reflection: Reflection, page: HandoffPage |
 
 
 def show_handoff(request: PageRequest) -> PageContent:
-    """Show a handoff as its file says it now, the resume prompt first."""
+    """Show a handoff as its file is now, the resume prompt first; without a file only what the database has of it.
+
+    A person may have edited the file: a finding is shown if it still stands under its heading, and a file without
+    sections is shown as one.
+    """
     reflection = _find_reflection(request)
     page = read_page(reflection)
     row = _build_row(request, reflection, page)
@@ -98,14 +106,18 @@ def show_handoff(request: PageRequest) -> PageContent:
 
 
 def confirm_ratify(request: PageRequest) -> PageContent:
+    """Show what ratifying would write; no page for a handoff that is ratified as its file is now, or decided."""
     reflection = _find_reflection(request)
     page = read_page(reflection)
-    if page is None or not (reflection.status == DRAFT or page.is_edited):
+    if page is None:
+        raise PageNotFound
+    if reflection.status != DRAFT and not page.is_edited:
         raise PageNotFound
     return _build_ratify_confirmation(request, reflection)
 
 
 def ratify(request: PageRequest) -> PageContent | Redirect:
+    """Ratify a handoff if the changes are still those that the person agreed to; else show them again."""
     reflection = _find_reflection(request)
     changes, _ = plan_ratification(request, reflection)
     if not is_agreed(request, reflection, changes):
@@ -120,6 +132,7 @@ def _should_commit(request: PageRequest) -> bool:
 
 
 def _build_ratify_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
+    """Build the page that shows every file that ratifying would write, and asks whether to do it."""
     changes, notes = plan_ratification(request, reflection)
     if _should_commit(request):
         notes = [*notes, "These files then become one git commit, which is not pushed."]
@@ -140,7 +153,10 @@ def show_editor(request: PageRequest) -> PageContent:
 
 
 def _read_amendable_text(reflection: Reflection) -> str:
-    text = read_page_text(reflection.draft) if reflection.status in (DRAFT, RATIFIED) else None
+    """Return the text of a handoff's file; no page if it is gone, or if the handoff was discarded or replaced."""
+    text = None
+    if reflection.status in (DRAFT, RATIFIED):
+        text = read_page_text(reflection.draft)
     if text is None:
         raise PageNotFound
     return text
@@ -208,8 +224,11 @@ def discard(request: PageRequest) -> PageContent | Redirect:
 
 
 def _plan_discard(reflection: Reflection) -> list[FileChange]:
+    """Return that the draft's file would be deleted; no change if it is gone."""
     current_text = read_page_text(reflection.draft)
-    return [] if current_text is None else [FileChange(reflection.draft, current_text, None)]
+    if current_text is None:
+        return []
+    return [FileChange(reflection.draft, current_text, None)]
 
 
 def _build_discard_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
@@ -234,6 +253,7 @@ def _find_reflection(request: PageRequest) -> Reflection:
 def _build_editor(
     request: PageRequest, reflection: Reflection, text: str, error: UserError | None = None
 ) -> PageContent:
+    """Build the form for a handoff's text; `error` is why what was typed before was refused."""
     values = {
         "title": f"Amend H{reflection.id}",
         "label": reflection.draft,

@@ -38,9 +38,8 @@ def show_home(request: PageRequest) -> PageContent:
         return PageContent("_live_update.html", values)
     period, since, counts = _choose_period(request)
     held_rows, held_count = _list_held_calls(request, since)
-    errors = [
-        error for error in list_repeated_errors(request, since, limit=_MAX_READ_ERRORS) if error.may_become_lesson
-    ]
+    repeated_errors = list_repeated_errors(request, since, limit=_MAX_READ_ERRORS)
+    errors = [error for error in repeated_errors if error.may_become_lesson]
     inbox_items = list_inbox(request)
     values |= {
         "period": period,

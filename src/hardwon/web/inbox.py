@@ -37,6 +37,7 @@ class InboxPlace:
 
 
 def show_inbox(request: PageRequest) -> PageContent:
+    """Show everything that waits for a decision, and what somebody changed in lessons.json by hand."""
     items = list_inbox(request)
     values = {
         "title": "Inbox",

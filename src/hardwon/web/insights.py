@@ -51,15 +51,20 @@ class Plot:
 
 
 def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping[str, int] | None = None) -> Plot:
-    """Plot the last days, also those without a value."""
+    """Plot the last days, also those without a value; `parts` are how much of each day's value is set apart."""
+    today = date.fromtimestamp(now)
     bars = []
     for days_ago in reversed(range(days)):
-        name = (date.fromtimestamp(now) - timedelta(days=days_ago)).isoformat()
-        bars.append(Bar(name, values.get(name, 0), (parts or {}).get(name, 0)))
-    return Plot(bars, max(bar.value for bar in bars), sum(bar.value for bar in bars))
+        day = (today - timedelta(days=days_ago)).isoformat()
+        part = parts.get(day, 0) if parts else 0
+        bars.append(Bar(day, values.get(day, 0), part))
+    highest_value = max(bar.value for bar in bars)
+    total = sum(bar.value for bar in bars)
+    return Plot(bars, highest_value, total)
 
 
 def show_insights(request: PageRequest) -> PageContent:
+    """Show errors, deliveries and sessions over the days that the person chose, or over a span that has sessions."""
     span = request.choose("days", ("", *_DAY_SPANS)) or _choose_span(request)
     if span == "all":
         since = 0.0
@@ -83,6 +88,7 @@ def show_insights(request: PageRequest) -> PageContent:
 
 
 def _choose_span(request: PageRequest) -> str:
+    """Return the shortest span in which there was a session; "all" if none had one."""
     for days in _DEFAULT_DAYS:
         if views.count_activity(request.connection, find_range_start(request.now, days))["sessions"]:
             return str(days)
@@ -99,11 +105,13 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
     repeats_by_day = Counter[str]()
     rows = dict[str, dict[str, Any]]()
     for delivery in latest:
-        has_repeated = repeats[delivery["id"]] > 0
-        repeats_by_day[date.fromtimestamp(delivery["at"]).isoformat()] += has_repeated
         row = rows.setdefault(delivery["lesson"], {**delivery, "times": 0, "again": 0})
         row["times"] += 1
-        row["again"] += has_repeated
+        has_repeated = repeats[delivery["id"]] > 0
+        if has_repeated:
+            row["again"] += 1
+            day = date.fromtimestamp(delivery["at"]).isoformat()
+            repeats_by_day[day] += 1
     delivery_counts = views.count_deliveries_by_day(request.connection, since)
     return {
         "deliveries": plot_by_day(delivery_counts, request.now, days, repeats_by_day),

@@ -87,13 +87,14 @@ def show_lesson_list(request: PageRequest) -> PageContent:
 
 
 def show_lesson(request: PageRequest) -> PageContent:
+    """Show a lesson: its fields, what is known of its effect, and its deliveries, a page at a time."""
     lesson, is_own = _find_lesson(request)
     by_day = views.count_lesson_by_day(request.connection, lesson.id, find_range_start(request.now, _PLOT_DAYS))
     latest = views.list_lesson_deliveries(
         request.connection,
         lesson=lesson.id,
-        before_id=parse_number(request.query, "before") or 1 << 62,  # without it: the latest
-        limit=_DELIVERIES_PER_PAGE + 1,
+        before_id=parse_number(request.query, "before") or 1 << 62,  # above every id: the latest come first
+        limit=_DELIVERIES_PER_PAGE + 1,  # one more tells whether there is another page
     )
     deliveries = latest[:_DELIVERIES_PER_PAGE]
     trigger = build_trigger(lesson)
@@ -174,7 +175,10 @@ def _build_editor(
     error: UserError | None,
     is_asked: bool,
 ) -> PageContent:
-    """Build the form for a record, with what was typed before if it was refused."""
+    """Build the form for a record, with what was typed before if it was refused.
+
+    Without a fingerprint it is the form for a new lesson. `is_asked` tells that the person must confirm the change.
+    """
     values = {
         "title": f"Edit {record['summary']}"[:100] if fingerprint else "New lesson",
         "call": request.form.get("call", request.query.get("call", "")),
@@ -197,6 +201,7 @@ def show_new_lesson(request: PageRequest) -> PageContent:
 
 
 def add_new_lesson(request: PageRequest) -> PageContent | Redirect:
+    """Add the typed lesson, which is in force at once; show the form again if it is refused."""
     record = _build_new_record(request)
     try:
         typed_record = {**record, **find_changed_fields(record, request.form)}
@@ -227,11 +232,13 @@ def _build_new_record(request: PageRequest) -> dict[str, Any]:
     record["toolNames"] = [call["tool"]]
     if call["tool"] == SHELL_TOOL:
         # Program and subcommand, or its first argument: the person narrows or widens it.
-        record["commandPatterns"] = [r"\b" + r"\s+".join(map(re.escape, subject.split()[:3]))]
+        first_words = [re.escape(word) for word in subject.split()[:3]]
+        record["commandPatterns"] = [r"\b" + r"\s+".join(first_words)]
     return record
 
 
 def save_lesson(request: PageRequest) -> PageContent | Redirect:
+    """Write the changed fields; show the form again if they are refused, or if the person must confirm them."""
     lesson = _require_seen_lesson(request)
     confirmation = Confirmation(request.form)
     try:
@@ -278,6 +285,7 @@ def accept_suggested_wording(request: PageRequest) -> PageContent | Redirect:
 
 
 def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
+    """Accept a candidate with the fields that the person changed."""
     candidate = _require_seen_candidate(request)
     try:
         changes = find_changed_fields(candidate.record, request.form)
@@ -287,8 +295,9 @@ def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
 
 
 def reject(request: PageRequest) -> Redirect:
+    """Reject a candidate, and go on to the next item of the inbox."""
     candidate = _require_seen_candidate(request)
-    next_location = find_next_path(request, f"/review/{candidate.number}")
+    next_location = find_next_path(request, f"/review/{candidate.number}")  # while it is still in the inbox
     reject_candidate(request.open_decider(), candidate)
     # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
     request.browser_session.decided_ids.append(candidate.id)
@@ -306,6 +315,10 @@ def undo_last_decision(request: PageRequest) -> Redirect:
 def _accept_candidate(
     request: PageRequest, candidate: Candidate, changes: dict[str, Any], *, is_edit: bool = False
 ) -> PageContent | Redirect:
+    """Accept a candidate and go on to the next item; if it is refused, show the page again that was sent.
+
+    `is_edit` tells that this was the form with all fields, not the candidate's page.
+    """
     next_location = find_next_path(request, f"/review/{candidate.number}")
     confirmation = Confirmation(request.form)
     try:
@@ -336,14 +349,20 @@ def _require_seen_candidate(request: PageRequest) -> Candidate:
 
 
 def _fingerprint_candidate(candidate: Candidate) -> str:
-    """Return a fingerprint of what the person decides about, without the counts that a scan changes."""
-    fields = {name: value for name, value in candidate.record.items() if name not in ("evidence", "sourceSessionIds")}
+    """Return a fingerprint of what the person decides about, without the evidence that a later scan may add."""
+    fields = dict(candidate.record)
+    fields.pop("evidence", None)
+    fields.pop("sourceSessionIds", None)
     return fingerprint_values(candidate.id, json.dumps(fields, sort_keys=True))
 
 
 def _build_candidate_page(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
+    """Build the page of a candidate, with its faults and what it would have done in the recorded calls.
+
+    `error` is why it was not accepted, and `is_asked` tells that the person must confirm it.
+    """
     judgement = list_latest_judgements(request.connection).get(candidate.number)
     evidence = review_queue.group_evidence(candidate.record.get("evidence", ()))
     values = {
@@ -388,10 +407,12 @@ def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> d
     """
     changes: dict[str, Any] = {}
     for name in _FIELD_KINDS:
-        if name in form:
-            text = form[name].replace("\r\n", "\n").strip("\n")
-            if text != sanitize_value(_format_field(record, name)).strip("\n"):
-                changes[name] = _parse_field(record, name, text)
+        if name not in form:
+            continue
+        typed_text = form[name].replace("\r\n", "\n").strip("\n")
+        shown_text = sanitize_value(_format_field(record, name)).strip("\n")
+        if typed_text != shown_text:
+            changes[name] = _parse_field(record, name, typed_text)
     return changes
 
 

@@ -54,9 +54,9 @@ class LiveFeed:
         """Yield the messages after an id that are still kept, then new ones, and a comment every 15 seconds."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_QUEUED_MESSAGES)
         self._listeners.add(queue)
-        missed = [
-            message for message_id, message in self._recent_messages if after_id is not None and message_id > after_id
-        ]
+        missed = []
+        if after_id is not None:
+            missed = [message for message_id, message in self._recent_messages if message_id > after_id]
         try:
             yield b": hardwon\n\n"
             for message in missed:

@@ -81,14 +81,19 @@ def show_memory_list(request: PageRequest) -> PageContent:
 
 
 def _list_unapproved_files(request: PageRequest) -> list[dict[str, Any]]:
-    return [
-        {"page": page, "project": project["id"], "name": os.path.basename(page.path)}
-        for project in views.list_projects(request.connection, limit=_MAX_PROJECTS)
-        for page in memories.list_unapproved_pages(request.connection, request.home, project["path"])
-    ]
+    """Return the memory files in the latest projects' repositories that nobody approved here."""
+    files = []
+    for project in views.list_projects(request.connection, limit=_MAX_PROJECTS):
+        for page in memories.list_unapproved_pages(request.connection, request.home, project["path"]):
+            files.append({"page": page, "project": project["id"], "name": os.path.basename(page.path)})
+    return files
 
 
 def show_memory(request: PageRequest) -> PageContent:
+    """Show a memory as its file says it, how that differs from what was approved, and what approving would write.
+
+    Without a file only the words in the database are shown.
+    """
     memory = _find_memory(request)
     page = memories.read_page(request.home, memory)
     text = page.text if page else memory.text
@@ -117,7 +122,7 @@ def show_editor(request: PageRequest) -> PageContent:
 
 
 def save_changes(request: PageRequest) -> PageContent | Redirect:
-    """Reword a proposal at once, an approved memory after the person saw what that writes."""
+    """Reword a proposal at once, and an approved memory once the person has seen the changes to files and agreed."""
     memory = _require_seen_memory(request)
     text = request.form.get("text", "").replace("\r\n", "\n")
     location = f"/memory/{memory.id}"
@@ -168,6 +173,7 @@ def show_file(request: PageRequest) -> PageContent:
 
 
 def approve_file(request: PageRequest) -> Redirect:
+    """Approve a file of a repository as a memory, with the text that the page showed."""
     page = _find_file(request)
     request.require_seen(fingerprint_values(page), "file")
     memory = adopt_memory_file(request.open_decider(), page)
@@ -211,6 +217,7 @@ def _find_next_location(request: PageRequest, memory: Memory) -> str:
 
 
 def _build_editor(request: PageRequest, memory: Memory, error: UserError | None = None) -> PageContent:
+    """Build the form for a memory's text, with what was typed before if that was refused with this error."""
     page = memories.read_page(request.home, memory)
     values = {
         "title": f"Edit memory M{memory.id}",

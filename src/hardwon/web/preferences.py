@@ -32,6 +32,7 @@ _COUNTED_TABLES = (
 
 
 def show_settings(request: PageRequest) -> PageContent:
+    """Show every setting, the pauses, and how much is stored where."""
     config = settings.read_config(request.home)
     values = {
         "title": "Settings",
@@ -48,6 +49,7 @@ def show_settings(request: PageRequest) -> PageContent:
 
 
 def _build_row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """Return a setting as a row of the page: its value, where that comes from, and the kind of field to edit it."""
     value, origin = settings.resolve_with_origin(config, setting)
     kind = "line"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -90,6 +92,10 @@ def save_setting(request: PageRequest) -> Redirect:
 
 
 def _parse_value(setting: Setting, text: str) -> Any:
+    """Return what was typed as the setting's kind of value.
+
+    Text that is not a number or a truth value stays text, which the setting's check then refuses by name.
+    """
     if isinstance(setting.default, list):
         return [line.strip() for line in text.split("\n") if line.strip()]
     if isinstance(setting.default, str):
@@ -101,7 +107,10 @@ def _parse_value(setting: Setting, text: str) -> Any:
 
 
 def pause(request: PageRequest) -> Redirect:
-    """Pause recording and delivery for some time, everywhere or in one project."""
+    """Pause recording and delivery, everywhere or in one project.
+
+    The pause has no end if the form names no length. A project that is not recorded here means everywhere.
+    """
     seconds = parse_number(request.form, "length") or 0
     path = request.form.get("where", "")
     if path not in {project["path"] for project in views.list_projects(request.connection)}:

@@ -95,6 +95,10 @@ def describe_input(tool_input: Any, folder: str = "") -> str:
 
 
 def _describe_stored_input(tool_input: Any) -> str:
+    """Return the command or path of a call's input, given as an object or as JSON that may have been stored cut.
+
+    Of JSON that was cut only the first field can be read.
+    """
     if not isinstance(tool_input, str):
         return find_describing_text(tool_input)
     if not tool_input:
@@ -127,7 +131,9 @@ def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     html = Markup("")
     end = 0
     for start, stop in spans:
-        html += Markup("{}<mark>{}</mark>").format(sanitize_value(text[end:start]), sanitize_value(text[start:stop]))
+        plain_text = sanitize_value(text[end:start])
+        marked_text = sanitize_value(text[start:stop])
+        html += Markup("{}<mark>{}</mark>").format(plain_text, marked_text)
         end = stop
     html += Markup("{}").format(sanitize_value(text[end:]))
     return Markup(_CODE.sub(r"<code>\1</code>", str(html)))  # what it encloses is escaped already
@@ -144,7 +150,8 @@ def build_delivered_page_path(slug: str) -> str:
 
 def _build_query(values: Mapping[str, Any]) -> str:
     """Return the query of an address, without filters that are not set."""
-    return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
+    set_values = {name: value for name, value in values.items() if value not in ("", None)}
+    return urlencode(set_values, errors="replace")
 
 
 _FILTERS = {
@@ -168,6 +175,7 @@ _FILTERS = {
 
 
 def create_environment() -> jinja2.Environment:
+    """Return the environment of the templates, in which every value is escaped and cleaned of hidden characters."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
         autoescape=True,
@@ -183,10 +191,12 @@ def create_environment() -> jinja2.Environment:
 
 def read_static_files() -> dict[str, tuple[str, bytes]]:
     """Return the media type and content of each static file."""
+    folder = os.path.join(_FOLDER, "static")
     static_files = {}
-    for name in sorted(os.listdir(os.path.join(_FOLDER, "static"))):
-        with open(os.path.join(_FOLDER, "static", name), "rb") as file:
-            static_files[name] = (_MEDIA_TYPES[os.path.splitext(name)[1]], file.read())
+    for name in sorted(os.listdir(folder)):
+        _, ending = os.path.splitext(name)
+        with open(os.path.join(folder, name), "rb") as file:
+            static_files[name] = (_MEDIA_TYPES[ending], file.read())
     return static_files
 
 

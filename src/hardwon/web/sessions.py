@@ -48,9 +48,17 @@ _MAX_READ_BYTES = 10_000_000  # which take about a quarter of a second to read
 
 
 def show_session_list(request: PageRequest) -> PageContent:
+    """Show the sessions that pass the filters, newest first, a page at a time.
+
+    `before` in the address is the last session of the page before: the time of its last event, and its number.
+    """
     filters = request.get_filters("project", "host", "status", "since", "until")
     since, until = parse_day_range(filters)
     position = parse_position(request.query.get("before", ""), 2)
+    before_key = None
+    if position:
+        last_at, number = position
+        before_key = (last_at, int(number))
     rows = views.list_session_page(
         request.connection,
         project=parse_number(filters, "project"),
@@ -58,8 +66,8 @@ def show_session_list(request: PageRequest) -> PageContent:
         status=filters["status"],
         since=since,
         until=until,
-        before_key=(position[0], int(position[1])) if position else None,
-        limit=_SESSIONS_PER_PAGE + 1,
+        before_key=before_key,
+        limit=_SESSIONS_PER_PAGE + 1,  # one more tells whether there is another page
     )
     older = None
     if len(rows) > _SESSIONS_PER_PAGE:
@@ -96,9 +104,13 @@ def show_session(request: PageRequest) -> PageContent:
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
     steps = steps[:_STEPS_PER_PAGE]
     for step in steps:
-        is_event = step["what"] == "event"
-        step["changes"] = _describe_edit(step) if is_event else []
-        step["error"] = describe_failure(step)[0] if is_event and step["outcome"] == "failed" else ""
+        step["changes"] = []
+        step["error"] = ""
+        if step["what"] != "event":
+            continue
+        step["changes"] = _describe_edit(step)
+        if step["outcome"] == "failed":
+            step["error"], _ = describe_failure(step)
     if event_filter in ("", "messages"):
         until = steps[-1]["at"] if next_page else math.inf
         steps = _add_agent_words(request, session, steps, start.at, until)
@@ -121,17 +133,21 @@ def show_session(request: PageRequest) -> PageContent:
 def _add_agent_words(
     request: PageRequest, session: dict[str, Any], steps: list[dict[str, Any]], since: float, until: float
 ) -> list[dict[str, Any]]:
-    """Return the steps with what the agent said between them; the last words of a turn are an event of their own."""
+    """Return the steps with what the agent said between them, in the order of time.
+
+    The last words of a turn are an event of their own, so the transcript's copy of them is left out.
+    """
     last_words = {_build_text_key(step["response"]) for step in steps if step["what"] == "event"}
     all_steps = list(steps)
     for words_step in _read_agent_words(request.home, request.connection, session, since, until):
         if _build_text_key(words_step["text"]) not in last_words:
             all_steps.append(words_step)
-    # What was said at the time of a call was said before it.
+    # At equal times words come first (False sorts before True): what was said at the time of a call was said before.
     return sorted(all_steps, key=lambda step: (step["at"], step["what"] != "words"))
 
 
 def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recorded message of the agent as the page shows words read from a transcript."""
     return {**step, "what": "words", "text": step["response"]}
 
 

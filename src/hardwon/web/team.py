@@ -15,6 +15,7 @@ from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Red
 
 
 def show_version(request: PageRequest) -> PageContent:
+    """Show a proposal for the team, or what the team approved and this machine has not taken over yet."""
     _, arrival = _find_waiting(request)
     path = f"/team/{arrival.version.hash}"
     values = {
@@ -39,6 +40,7 @@ def accept(request: PageRequest) -> Redirect:
 
 
 def reject(request: PageRequest) -> Redirect:
+    """Do not use here what the team approved; a proposal can only be decided for the whole team."""
     team, arrival = _find_waiting(request)
     if not arrival.is_approved:
         raise UserError("a proposal waits until a reviewer approves or retires it", "")

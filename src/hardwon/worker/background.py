@@ -65,18 +65,21 @@ class JobRunner:
         self.connection = connection
         self._publish_message = publish_message
         self._loop = asyncio.get_running_loop()
-        self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
-        self._waiting_scans: dict[tuple[str, str], None] = {}  # of transcripts in which an agent reported a lesson
-        self._timer: asyncio.TimerHandle | None = None
+        self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}  # by kind
+        # The arguments of scans of transcripts in which an agent reported a lesson. A dict used as a set that can give
+        # the latest first.
+        self._waiting_scans: dict[tuple[str, str], None] = {}
+        self._timer: asyncio.TimerHandle | None = None  # calls `start_due_jobs` when the next job is due
         self._last_published_id = observations.find_last_id(connection)
-        self._unindexable_backlog = (0, 0)  # what the last process could not index, such as vectors without a model
-        self._is_index_behind = False  # the last process ran out of time
+        # Each backlog is the number of rows that wait to be indexed, and of documents that wait for a vector.
         self._last_backlog = (0, 0)
-        self._backlog_since = clock.now()
-        self._last_check = LastCheck()
-        self._last_walk_at = 0.0
-        self._unrecorded = set[UnrecordedTranscript]()
-        self._has_new_unrecorded = False
+        self._unindexable_backlog = (0, 0)  # what the last process could not index, such as vectors without a model
+        self._backlog_since = clock.now()  # when the backlog last changed
+        self._is_index_behind = False  # the last process ran out of time
+        self._last_check = LastCheck()  # of the sessions that may be due for reflection
+        self._last_walk_at = 0.0  # when the transcripts of all agents were last looked through
+        self._unrecorded = set[UnrecordedTranscript]()  # what that walk found
+        self._has_new_unrecorded = False  # since a reflection process was last started
         self._last_warning = ""  # logged once as long as it stays the same
 
     def handle_event(self, event: Event) -> None:
@@ -160,15 +163,20 @@ class JobRunner:
             unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
             unread_sessions = [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
             if idle_seconds:
-                has_overdue |= self._has_new_unrecorded
-                # Also if the last walk is in the future, from before the clock was set back.
-                if not 0 <= now - self._last_walk_at < RECHECK_SECONDS:
-                    self._last_walk_at = now
-                    threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
+                has_overdue = has_overdue or self._has_new_unrecorded
+                self._start_walk_if_due(now, idle_seconds)
         if new_check := plan_check(unread_sessions, now, self._last_check, has_overdue=has_overdue):
             self._start_process(REFLECT)
             self._last_check = new_check
             self._has_new_unrecorded = False
+
+    def _start_walk_if_due(self, now: float, idle_seconds: float) -> None:
+        """Start looking through all transcripts in a thread, unless that was done lately; the next check uses it."""
+        since_last_walk = now - self._last_walk_at
+        # A negative time means that the clock was set back since.
+        if not 0 <= since_last_walk < RECHECK_SECONDS:
+            self._last_walk_at = now
+            threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
 
     def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
         """Look for idle transcripts that no hook reported.
@@ -294,12 +302,13 @@ class Housekeeping:
     """
 
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
+        """Prepare the thread; `get_seconds` is a monotonic clock, which setting the system's time does not change."""
         self.home = home
         self._get_seconds = get_seconds
         self._thread: threading.Thread | None = None
         self._stop_event = threading.Event()
         self._next_purge_at = get_seconds()
-        self._has_caught_up = False
+        self._has_caught_up = False  # undistilled turns were queued, which needs to be done only once
         self._is_within_limit = False  # as of the last purge
 
     def start(self, values: Mapping[str, Any], *, is_quiet: bool) -> None:
@@ -368,12 +377,13 @@ class TeamSync:
     """Owns the thread that exchanges records with the team's server, and the time of the next exchange."""
 
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
+        """Prepare the first exchange, which is due at once; `get_seconds` is a monotonic clock."""
         self._home = home
         self._get_seconds = get_seconds
         self._thread: threading.Thread | None = None
         self._due_at = 0.0
-        self._interval = _INTERVAL_SECONDS
-        self._counts_due_at = 0.0
+        self._interval = _INTERVAL_SECONDS  # longer while the server is away
+        self._counts_due_at = 0.0  # when to report next what lessons came to
 
     def start_if_due(self) -> None:
         """Start an exchange if this machine is in a team and none is running."""

@@ -162,16 +162,16 @@ class HookResponder:
         self.connection = connection
         self._on_event = on_event
         self._publish_message = publish_message
-        self.viewer_url = ""
+        self.viewer_url = ""  # set once the worker serves the viewer
         # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
         self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=_MAX_UNWRITTEN_EVENTS)
         self._lesson_requests = LessonRequests(connection)
         self._index: ManifestIndex | None = None
         self.pattern_cache = PatternCache()
         self._staleness_checker: StalenessChecker | None = None
-        self._index_stamp: object = None
-        self._built_source_stats: object = None
-        self._retry_build_at = 0.0
+        self._index_stamp: object = None  # of the index file that was loaded, to notice a new one
+        self._built_source_stats: object = None  # of the sources that were last compiled, or tried to be
+        self._retry_build_at = 0.0  # of the monotonic clock; set after a build that failed
 
     def answer(self, message: bytes, sender_pid: int = 0) -> bytes:
         """Return the hook's output; an empty answer makes the hook use its fallback.

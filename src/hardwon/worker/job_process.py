@@ -319,17 +319,14 @@ def reflect_on_due_sessions(
     now = clock.now()
     reflections_today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
     is_denied = partial(_is_recording_denied, home, values, now)
-    for due_session in due_sessions.find_sessions_due_for_reflection(
+    sessions_due = due_sessions.find_sessions_due_for_reflection(
         connection, home, values, os.environ, now=now, is_denied=is_denied, model_reflections_today=reflections_today
-    ):
+    )
+    for due_session in sessions_due:
+        # Without a model also when as many as a day allows were drafted with it.
+        is_plain = plain or not due_session.due.can_use_model
         try:
-            yield reflect_on_session(
-                connection,
-                home,
-                due_session.transcript,
-                due_session.agent,
-                plain=plain or not due_session.due.can_use_model,
-            )
+            yield reflect_on_session(connection, home, due_session.transcript, due_session.agent, plain=is_plain)
         except (UserError, OSError) as error:
             yield error
     for result in ratify_overdue(connection, home, values, now):
@@ -339,9 +336,9 @@ def reflect_on_due_sessions(
 
 def drop_superseded_drafts(connection: db.Connection, session: int, now: float) -> int:
     """Delete the drafts of a session that was handed off by hand since; return how many."""
-    drafts = [
-        draft for draft in reflections.list_drafts(connection, session) if draft.kind in reflections.REFLECTED_KINDS
-    ]
+    all_drafts = reflections.list_drafts(connection, session)
+    # What a person or the agent wrote in the session stays.
+    drafts = [draft for draft in all_drafts if draft.kind in reflections.REFLECTED_KINDS]
     if not drafts:
         return 0
     first_draft_at = min(draft.at for draft in drafts)

@@ -57,9 +57,9 @@ class LessonRequests:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._trackers: OrderedDict[tuple[str, str], EpisodeTracker] = OrderedDict()
-        self._start_numbers: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._numbers = count(1)
+        self._trackers: OrderedDict[tuple[str, str], EpisodeTracker] = OrderedDict()  # by agent and session
+        self._start_numbers: OrderedDict[tuple[str, str], int] = OrderedDict()  # by session and the call's id
+        self._numbers = count(1)  # the order of what happened, in place of the line numbers of a transcript
 
     def note_start(self, event: Event) -> None:
         """Remember when a call began: one that ran beside the failed call is no cure of it."""
@@ -70,19 +70,23 @@ class LessonRequests:
     def build_reply(self, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> HookReply:
         """Return the request if this call, redacted already, ends an episode that is worth a lesson."""
         for episode in self._process_call(event):
-            if self._is_worth_asking(event, episode) and not _has_lesson(episode, event, index, search_pattern):
-                name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
-                # The words of the episode are not recorded here: the person may purge its session.
-                delivery = build_delivery(event, name, REQUEST_SLUG, "asked the agent for a lesson", "note")
-                return HookReply(context=fence_text(_format_request(episode)), deliveries=(delivery,))
+            if not self._is_worth_asking(event, episode):
+                continue
+            if _has_lesson(episode, event, index, search_pattern):
+                continue
+            name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
+            # The words of the episode are not recorded here: the person may purge its session.
+            delivery = build_delivery(event, name, REQUEST_SLUG, "asked the agent for a lesson", "note")
+            return HookReply(context=fence_text(_format_request(episode)), deliveries=(delivery,))
         return EMPTY_REPLY
 
     def _process_call(self, event: Event) -> list[Episode]:
         """Follow a call that has ended; return the episodes that it cures."""
         text = get_result_text(event.response)
         outcome = classify_outcome(event, text)
-        # No start was noted of a call that was running when the worker started.
-        start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0) or next(self._numbers)
+        start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0)
+        if not start_number:  # the call was running when the worker started
+            start_number = next(self._numbers)
         key = event.host, event.session
         tracker = self._trackers.get(key)
         # Most sessions never fail: they need no tracker.
@@ -129,7 +133,9 @@ class LessonRequests:
         if candidate and candidate.status != "open":
             return False  # it is proposed, or was decided about
         # A mistake that the error does not name may be chance, until a second session makes it.
-        other_sessions = set(candidate.sessions) - {event.session} if candidate else set()
+        other_sessions = set[str]()
+        if candidate:
+            other_sessions = set(candidate.sessions) - {event.session}
         if episode.score <= UNNAMED_SCORE and not other_sessions:
             return False
         if deletions.is_rejected_candidate(self._connection, episode.signature):
@@ -146,8 +152,10 @@ def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pat
         event, kind="PreToolUse", tool=call.tool, command=call.command, path=call.path, content=call.content, parts=()
     )
     matchable_call = prepare_call(failed_event)
-    numbers = index.find_possible_matches(call.tool, list_call_texts(failed_event))
-    return any(match_entry(index.read_entry(number), matchable_call, search_pattern) for number in numbers)
+    for number in index.find_possible_matches(call.tool, list_call_texts(failed_event)):
+        if match_entry(index.read_entry(number), matchable_call, search_pattern):
+            return True
+    return False
 
 
 def _hash_signature(signature: str) -> str:
@@ -175,6 +183,7 @@ def _format_request(episode: Episode) -> str:
 
 
 def _quote_call(text: str) -> str:
+    """Return a call as code, cut to size."""
     without_backticks = text.replace("`", "'")  # one would end the quote
     return f"`{shorten_text(without_backticks, MAX_CALL_CHARS)}`"
 

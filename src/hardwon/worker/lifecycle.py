@@ -49,14 +49,15 @@ def take_lock(home: str) -> int | None:
     paths.make_private_folder(home)
     # The lock belongs to the open file: it is released when the process ends, however it ends.
     descriptor = os.open(os.path.join(home, paths.WORKER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    info_path = os.path.join(home, paths.WORKER_INFO)
     for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sleep(0.02)
             continue
-        if os.path.exists(os.path.join(home, paths.WORKER_INFO)):
-            os.unlink(os.path.join(home, paths.WORKER_INFO))  # left by an earlier worker
+        if os.path.exists(info_path):
+            os.unlink(info_path)  # left by an earlier worker
         # Padded, so that a shorter number leaves no digit of the one before.
         os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
         return descriptor
@@ -120,8 +121,9 @@ def write_announcement(home: str, *, socket_address: str, port: int | None, star
 
 def _read_announcement(home: str) -> dict[str, Any] | None:
     """Return the fields of worker.json; None if it is missing or damaged."""
+    path = os.path.join(home, paths.WORKER_INFO)
     try:
-        with open(os.path.join(home, paths.WORKER_INFO), encoding="utf-8", opener=paths.open_plain_file) as file:
+        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
             announcement = json.load(file)
         return {name: announcement[name] for name in ("pid", "port", "socket", "version", "since")}
     except (OSError, ValueError, LookupError, TypeError):
@@ -222,7 +224,8 @@ def wait_for_jobs(home: str) -> bool:
 def get_socket_path(home: str) -> str:
     """Return the path of the socket: in a private folder, and short enough for a socket address."""
     # A socket address ends at about 100 bytes, and a home may be deep: the name is a digest of it.
-    home_digest = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    home_bytes = os.path.realpath(home).encode("utf-8", "surrogateescape")
+    home_digest = hashlib.sha256(home_bytes).hexdigest()[:16]
     runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime_folder and _is_private_folder(runtime_folder):
         return os.path.join(runtime_folder, f"hardwon-{home_digest}.sock")

@@ -48,7 +48,8 @@ def find_plugin() -> str:
 
 def _find_mcp_path() -> str:
     """Return the file beside its folder, or in the folder that a variable names."""
-    return os.path.join(os.environ.get(_FOLDER_VARIABLE) or os.path.expanduser("~"), ".claude.json")
+    folder = os.environ.get(_FOLDER_VARIABLE) or os.path.expanduser("~")
+    return os.path.join(folder, ".claude.json")
 
 
 SETTINGS = HookSettings(

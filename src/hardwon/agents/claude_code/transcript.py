@@ -198,12 +198,15 @@ class Reader:
 
     def _count_tokens(self, message: _Message) -> None:
         """Count what the assistant's message took; Claude Code repeats it on the line of each block."""
-        if isinstance(message.usage, _Usage) and message.usage != _Usage():
-            tokens = msgspec.structs.asdict(message.usage)
-            cached = get_count(tokens, "cache_read_input_tokens")
-            tokens_in = get_count(tokens, "input_tokens") + cached + get_count(tokens, "cache_creation_input_tokens")
-            usage = TokenUsage(tokens_in, get_count(tokens, "output_tokens"), cached)
-            count_usage(self.usage, _as_text(message.id), usage)
+        if not isinstance(message.usage, _Usage) or message.usage == _Usage():
+            return  # the message does not say
+        tokens = msgspec.structs.asdict(message.usage)
+        tokens_cached = get_count(tokens, "cache_read_input_tokens")
+        tokens_in = get_count(tokens, "input_tokens")
+        tokens_in += tokens_cached
+        tokens_in += get_count(tokens, "cache_creation_input_tokens")
+        usage = TokenUsage(tokens_in, get_count(tokens, "output_tokens"), tokens_cached)
+        count_usage(self.usage, _as_text(message.id), usage)
 
 
 def _is_progress(line: bytes) -> bool:
@@ -220,7 +223,9 @@ def _as_text(value: object) -> str:
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
-    return [os.path.join(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects")]
+    """Return the folder that has a folder of transcripts for each project."""
+    claude_folder = environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude")
+    return [os.path.join(claude_folder, "projects")]
 
 
 def is_transcript_path(path: str) -> bool:
@@ -357,8 +362,11 @@ def _join_result_texts(block: _Block, detail: _ResultDetail | _NotObject) -> str
 
 def _is_hardwon_only(rest: str) -> bool:
     """Return whether a result has only the fence, with Claude Code's introduction of a hook's denial around it."""
-    rest = rest.strip()
-    return not rest or ("\n" not in rest and " hook " in f" {rest.lower()} ")
+    introduction = rest.strip()
+    if not introduction:
+        return True
+    has_one_line = "\n" not in introduction
+    return has_one_line and " hook " in f" {introduction.lower()} "
 
 
 def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:

@@ -78,7 +78,8 @@ def read_output(output: object) -> tuple[str, bool]:
     """Return what the parts of a call printed, and whether one of them failed."""
     texts = []
     failed = False
-    for part in output if isinstance(output, list) else [output]:
+    parts = output if isinstance(output, list) else [output]
+    for part in parts:
         if text := get_text(part, "result") or get_text(part, "error"):
             texts.append(text)
         if isinstance(part, dict) and ("error" in part or part.get("success") is False):
@@ -87,6 +88,7 @@ def read_output(output: object) -> tuple[str, bool]:
 
 
 def find_sessions_folder(environment: Mapping[str, str], home: str) -> str:
+    """Return where Cline keeps its sessions; each level has a variable that moves it."""
     folder = environment.get("CLINE_DIR") or os.path.join(home, ".cline")
     data = environment.get("CLINE_DATA_DIR") or os.path.join(folder, "data")
     return environment.get("CLINE_SESSION_DATA_DIR") or os.path.join(data, "sessions")

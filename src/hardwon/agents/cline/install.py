@@ -38,8 +38,12 @@ class ScriptHooks:
         first_line, *lines = text.splitlines() or [""]
         if first_line != _FIRST_LINE or not lines or not all(map(is_hardwon_hook, lines)):
             return {}
-        events = {event: line for line in lines for event in EVENT_TIMEOUTS if f" cline {event} " in line}
-        return {EVENT_NAMES.get(event, event): [line] for event, line in events.items()}
+        commands: dict[str, list[str]] = {}
+        for line in lines:
+            for event in EVENT_TIMEOUTS:
+                if f" cline {event} " in line:
+                    commands[EVENT_NAMES.get(event, event)] = [line]
+        return commands
 
 
 SETTINGS = HookSettings(

@@ -78,8 +78,11 @@ def _read_message(reader: ObjectReader, step: Step, message: JsonObject, stopped
         elif kind == "text" and not is_person:
             if spoken_text := strip_fenced(text).strip():
                 yield block_step._replace(text=spoken_text)
-        elif kind == "text" and (typed := _TYPED.match(text)) and (typed_text := extract_typed_words(typed[1])):
-            yield block_step._replace(kind="person", text=typed_text)
+        elif kind == "text":
+            typed = _TYPED.match(text)
+            typed_text = extract_typed_words(typed[1]) if typed else ""
+            if typed_text:
+                yield block_step._replace(kind="person", text=typed_text)
 
 
 Reader = partial(ObjectReader, read_object)

@@ -310,6 +310,7 @@ def _find_copied_time(turn: str, line: int) -> str:
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
+    """Return the folders of Codex's sessions, those that a person archived included."""
     root = environment.get("CODEX_HOME") or os.path.join(home, ".codex")
     return [os.path.join(root, "sessions"), os.path.join(root, "archived_sessions")]
 
@@ -423,7 +424,10 @@ def _parse_outcome(output: object) -> CallOutcome:
     says_failure = not head and _FAILURE_TEXT.match(body) is not None
     failed = not is_success or code != 0 or script_failed or says_failure
     # A command that ran and failed may print such words as well, so they count only at the beginning then.
-    is_refused = _REFUSAL_TEXT.match(body) or (failed and code == 0 and _REFUSAL_TEXT.search(body))
+    if failed and code == 0:
+        is_refused = _REFUSAL_TEXT.search(body) is not None
+    else:
+        is_refused = _REFUSAL_TEXT.match(body) is not None
     result_text = body.strip("\n")
     if not result_text and head_code:
         result_text = f"Process exited with code {head_code}"

@@ -173,6 +173,7 @@ CONTRACT = HookContract(
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
+    """Return a reply as Copilot reads it; VS Code reads the denial of a prompt in another form than the terminal."""
     is_vscode = _VSCODE_FOLDER in event.transcript
     if reply.deny and event.kind == "UserPromptSubmit" and is_vscode:
         answer = {"decision": "block", "reason": reply.deny, "continue": False, "stopReason": reply.deny}

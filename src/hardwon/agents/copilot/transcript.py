@@ -38,7 +38,7 @@ _EDITOR_FOLDERS = (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
-    """Yield the steps of one line."""
+    """Yield the steps of one line, given as the object in it; other agents' readers also need the line itself."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     if kind == "session.start":
@@ -88,13 +88,17 @@ def _read_outcome(result: Step, data: JsonObject) -> Step:
     if code == "rejected":  # by a person, where "denied" is by Copilot's own rules, or because it could ask nobody
         return result._replace(text=text, refused=" ")
     exit_code = get_object(data, "shellExecution").get("exitCode")
-    failed = data.get("success") is False or (isinstance(exit_code, int) and exit_code != 0)
-    if result.tool == "Bash" and exit_code is None:
+    failed = data.get("success") is False
+    if isinstance(exit_code, int) and exit_code != 0:
+        failed = True
+    if result.tool == "Bash" and exit_code is None:  # then only the text can tell
         failed = failed or has_failed(text)
-    return add_outcome(result, text, failed=failed, denied=text.startswith(_DENIED_BY_HOOK) or code == "denied")
+    denied = text.startswith(_DENIED_BY_HOOK) or code == "denied"
+    return add_outcome(result, text, failed=failed, denied=denied)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
+    """Return the folders of Copilot's sessions, in the terminal and in each edition of VS Code."""
     copilot_folder = environment.get("COPILOT_HOME") or os.path.join(home, ".copilot")
     editor_folders = [os.path.join(home, folder) for folder in _EDITOR_FOLDERS]
     return [os.path.join(copilot_folder, "session-state"), *editor_folders]

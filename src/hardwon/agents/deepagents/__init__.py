@@ -13,10 +13,15 @@ _EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd
 
 
 def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
+    """Return what the call of an event gave back, and whether it failed.
+
+    The line that ends a command's output is left out.
+    """
     if event.kind == "PostToolUseFailure":
         return get_text(wire, "error"), True
     text = get_text(wire.get("tool_response"), "content")
-    return text.partition("\n[Command succeeded with exit code ")[0].rstrip("\n"), False
+    output, _, _ = text.partition("\n[Command succeeded with exit code ")
+    return output.rstrip("\n"), False
 
 
 CONTRACT = HookContract(

@@ -48,8 +48,10 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
             yield add_outcome(result, strip_exit_line(output), failed=block.get("is_error") is True)
         elif kind == "text" and text and not is_person:
             yield block_step._replace(text=text)
-        elif kind == "text" and not text.startswith(_REMINDER) and (typed_text := extract_typed_words(text)):
-            yield block_step._replace(kind="person", text=typed_text)
+        elif kind == "text" and not text.startswith(_REMINDER):
+            typed_text = extract_typed_words(text)
+            if typed_text:
+                yield block_step._replace(kind="person", text=typed_text)
 
 
 Reader = partial(ObjectReader, read_object)

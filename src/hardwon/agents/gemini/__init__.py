@@ -244,8 +244,9 @@ def _read_command_texts(cwd: str, gemini_folder: str) -> Iterator[str]:
                 if not name.endswith(".toml"):
                     continue
                 lines = read_tail_lines(os.path.join(root, name), _TAIL_BYTES)
+                text = b"\n".join(lines).decode("utf-8", "replace")
                 try:
-                    prompt = tomllib.loads(b"\n".join(lines).decode("utf-8", "replace")).get("prompt")
+                    prompt = tomllib.loads(text).get("prompt")
                 except tomllib.TOMLDecodeError:
                     continue
                 yield str(prompt).replace("{{args}}", "")
@@ -260,7 +261,10 @@ def _explain_brackets(context: str) -> str:
 
 
 def normalize_call(name: str, tool_input: Wire, server: str = "", mcp_tool: str = "") -> tuple[str, Wire]:
-    """Return a call by Claude Code's names; its own name for an MCP tool only runs server and tool together."""
+    """Return a call by Claude Code's names; its own name for an MCP tool only runs server and tool together.
+
+    Without `server` and `mcp_tool` the name is split at its first underscore, which a server's name may have as well.
+    """
     if server or name.startswith(_MCP_PREFIX):
         first, _, rest = name.removeprefix(_MCP_PREFIX).partition("_")
         return f"mcp__{server or first}__{mcp_tool or rest}", tool_input
@@ -350,9 +354,11 @@ def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
 
 def join_text_parts(content: object) -> str:
     """Return the text of a content that is one text, one part, or several."""
+    parts = content if isinstance(content, list) else [content]
     texts = []
-    for part in content if isinstance(content, list) else [content]:
-        if text := part if isinstance(part, str) else get_text(part, "text"):
+    for part in parts:
+        text = part if isinstance(part, str) else get_text(part, "text")
+        if text:
             texts.append(text)
     return "\n".join(texts)
 

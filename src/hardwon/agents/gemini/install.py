@@ -14,7 +14,9 @@ from hardwon.paths import open_plain_file
 
 
 def find_folder() -> str:
-    return os.path.join(os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~"), ".gemini")
+    """Return the folder of Gemini CLI; a variable may name another home for it."""
+    gemini_home = os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
+    return os.path.join(gemini_home, ".gemini")
 
 
 def find_plugin() -> str:

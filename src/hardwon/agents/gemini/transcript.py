@@ -118,8 +118,13 @@ class Reader:
             tokens_out = get_count(tokens, "output") + get_count(tokens, "thoughts")
             usage = TokenUsage(get_count(tokens, "input"), tokens_out, get_count(tokens, "cached"))
             count_usage(self.usage, message_id, usage)
-        kind: StepKind = "person" if is_person else "agent"
-        text = extract_typed_words(extract_prompt(raw_text)) if is_person else extract_answer(raw_text)
+        kind: StepKind
+        if is_person:
+            kind = "person"
+            text = extract_typed_words(extract_prompt(raw_text))
+        else:
+            kind = "agent"
+            text = extract_answer(raw_text)
         # What a sub-agent is asked was written by the agent, and this prompt by the program.
         is_nobodys = is_person and (self.agent or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
@@ -209,8 +214,10 @@ def _add_outcome(result: Step, call: JsonObject, find_line: LineFinder) -> Step:
 
 def _split_responses(result: object) -> tuple[list[str], list[str]]:
     """Return the outputs and the errors of a call's result."""
-    outputs, errors = [], []
-    for part in result if isinstance(result, list) else [result]:
+    outputs: list[str] = []
+    errors: list[str] = []
+    parts = result if isinstance(result, list) else [result]
+    for part in parts:
         if isinstance(part, str):
             outputs.append(part)
         elif isinstance(part, dict):

@@ -21,15 +21,22 @@ def read_result(event: Event, wire: Wire) -> tuple[str, bool]:
 
 def parse_result(result: Wire) -> tuple[str, bool]:
     """Return a tool's output, and whether it failed."""
-    if "output_for_prompt" in result:
-        head, _, output = get_text(result, "output_for_prompt").partition("\n")
-        text = output if head.startswith("exit: ") else get_text(result, "output_for_prompt")
-        return text, result.get("exit_code") not in (0, None) or result.get("timed_out") is True
+    if "output_for_prompt" in result:  # a command's
+        text = get_text(result, "output_for_prompt")
+        head, _, output = text.partition("\n")
+        if head.startswith("exit: "):
+            text = output
+        failed = result.get("exit_code") not in (0, None) or result.get("timed_out") is True
+        return text, failed
     for field in _ERROR_FIELDS:
         if field in result:
-            return get_text(result[field], "message") or "\n".join(collect_strings(result[field])), True
-    content = get_object(result, "FileContent")
-    return get_text(content, "raw_output") or "\n".join(collect_strings(list(result.values())[1:])), False
+            error = result[field]
+            return get_text(error, "message") or "\n".join(collect_strings(error)), True
+    file_text = get_text(get_object(result, "FileContent"), "raw_output")
+    if file_text:
+        return file_text, False
+    _, *values = result.values() or [None]  # the first names the kind of result
+    return "\n".join(collect_strings(values)), False
 
 
 def _render_denial(kind: str, reason: str) -> dict[str, object]:

@@ -106,7 +106,8 @@ def list_subagents(path: str) -> list[str]:
 def find_session_path(folders: Iterable[str], session_id: str) -> str:
     """Return the path of a session that some database in these folders has; empty if none has it."""
     for folder in folders:
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for name in names:
             if not _DATABASE_NAME.fullmatch(name):
                 continue  # its log, or another program's
             database = os.path.realpath(os.path.join(folder, name))
@@ -165,8 +166,12 @@ def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
 def _is_finished(message: sqlite3.Row) -> bool:
     """Return whether opencode will not change this message any more."""
     data = _parse_data(message)
-    is_damaged = data.keys() == {"id"}  # waiting would not repair it
-    return is_damaged or (data.get("role") == "assistant" and bool(get_object(data, "time").get("completed")))
+    is_damaged = data.keys() == {"id"}
+    if is_damaged:
+        return True  # waiting would not repair it
+    if data.get("role") != "assistant":
+        return False
+    return bool(get_object(data, "time").get("completed"))
 
 
 def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:

@@ -67,7 +67,8 @@ class PluginHooks:
 def _render_plugin(hooks: dict[str, list[object]]) -> str:
     """Return the text of the plugin with these hooks in it."""
     with open(_TEMPLATE_PATH, encoding="utf-8") as file:
-        text = file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
+        template = file.read()
+    text = template.replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
     return text.replace('const HANDOFF = ""', f"const HANDOFF = {json.dumps(HANDOFF_REQUEST)}", 1)
 
 
@@ -80,6 +81,10 @@ class PluginServers:
     schema_url: str  # which the agent adds to a file that has none
 
     def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+        """Return the settings with our server, and the containers created for it.
+
+        An empty text becomes a whole file.
+        """
         entry = {"type": "local", "command": [*command], "enabled": True}
         if text.strip():
             return insert_value(remove_value(text, _SERVER_PATH), _SERVER_PATH, entry)
@@ -98,12 +103,16 @@ class PluginServers:
         return new_text
 
     def find_command(self, text: str) -> list[str]:
+        """Return the command of our server; empty if the file does not have it."""
         self._require_json(text)
         command = get_value(text, [*_SERVER_PATH, "command"])
         return [*map(str, command)] if isinstance(command, list) else []
 
     def _require_json(self, text: str) -> None:
-        """Refuse what is not JSON, comments aside: hardwon could not leave the rest of such a file as it is."""
+        """Raise UserError if a settings file is not JSON, which may have comments.
+
+        hardwon could not change its own entry in such a file and leave the rest as it is.
+        """
         try:
             get_value(text)
         except SettingsError as error:
@@ -115,7 +124,8 @@ class PluginServers:
 
 def find_folder(program: str) -> str:
     """Return where the agent always looks; a variable of its own may name one more folder."""
-    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), program)
+    config_folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(config_folder, program)
 
 
 def build_settings(title: str, program: str, minimum_version: tuple[int, ...], schema_url: str) -> HookSettings:

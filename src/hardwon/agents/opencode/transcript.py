@@ -72,8 +72,13 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_opening_object(wire: JsonObject) -> bool:
-    # A long one is cut, which the name of the file has to make up for.
-    return "info" in wire and (wire["info"] is None or get_text(wire["info"], "id").startswith("ses_"))
+    """Return whether an object has what an export of a session begins with.
+
+    A long `info` is cut before this is asked, and then only the name of the file tells.
+    """
+    if "info" not in wire:
+        return False
+    return wire["info"] is None or get_text(wire["info"], "id").startswith("ses_")
 
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:

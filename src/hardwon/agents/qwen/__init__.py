@@ -16,6 +16,7 @@ _EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd
 
 
 def read_result(event: Event, wire: Wire) -> tuple[str, bool]:
+    """Return what the call of an event gave back, and whether it failed."""
     result = get_object(wire, "tool_response")
     text = get_text(wire, "error") or join_text_parts(result.get("llmContent"))
     text, failed = parse_result(get_text(wire, "tool_name"), text)

@@ -13,6 +13,7 @@ EVENT_NAMES = {"PreToolUse": "pre_tool", "PostToolUse": "post_tool", "Stop": "po
 
 
 def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
+    """Return what the call of an event gave back, and whether it failed."""
     output = get_object(wire, "tool_output")
     failed = get_text(wire, "tool_status") == "failure" or output.get("returncode") not in (0, None)
     if "returncode" in output:  # a command's

@@ -37,9 +37,11 @@ class TomlHooks:
         return _OWN_TABLE.sub("", text)
 
     def find_hooks(self, text: str) -> dict[str, list[str]]:
+        """Return our commands in these settings, by the agent's name of the event."""
         commands_by_event: dict[str, list[str]] = {}
         for hook in get_toml_value(text, ["hooks"]) or ():
-            if is_hardwon_hook(command := get_text(hook, "command")):
+            command = get_text(hook, "command")
+            if is_hardwon_hook(command):
                 commands_by_event.setdefault(get_text(hook, "type"), []).append(command)
         return commands_by_event
 
