@@ -435,8 +435,9 @@ def _render_bullets(statements: Iterable[Statement]) -> list[str]:
 
 
 def _render_resume(draft: Draft) -> list[str]:
+    """Render the resume prompt; nothing if there is no step and no commit. The front matter has the confidence too."""
     quoted = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
-    return [*quoted, *([""] if quoted else []), f"Confidence: {draft.confidence} ({draft.because})"]
+    return [*quoted, "", f"Confidence: {draft.confidence} ({draft.because})"] if quoted else []
 
 
 def _cite_lines(text: str, evidence: Sequence[Evidence]) -> str:

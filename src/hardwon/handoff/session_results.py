@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing, tool_actions
+from hardwon.distil.failure_fixes import parse_check_targets
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
@@ -24,6 +25,7 @@ from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, drop_near_dupl
 from hardwon.text.excerpts import shorten_line
 
 _MAX_COMMITS, _MAX_CAUSES, _MAX_DECISIONS = 5, 3, 5
+_MAX_TOLD_TOPICS = 6  # of more, the causes in those that took least work are left out
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
@@ -39,6 +41,11 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
         )
         for action, commit in [entry for entry in commits if entry[1].short_hash not in told_text][-_MAX_COMMITS:]
     ]
+    commit_statements += [
+        Statement(f"Committed {quote_text(subject, 100)}", cite_action(facts, action))
+        for action, subject in phrasing.list_unreported_commits(facts.actions)
+        if subject not in told_text
+    ][-_MAX_COMMITS:]
     pull_requests = {
         pull_request: action
         for action in facts.actions
@@ -61,7 +68,15 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     ]
     if last_edit < 0 and not commits:
         passed_checks = []  # of somebody else's work
-    return statements + [_describe_passed_check(facts, action) for action in passed_checks[-1:]]
+    final_runs = [action for action in facts.actions[last_edit + 1 :] if action.kind == "check"]
+    widest_checks = [action for action in passed_checks if not _is_part_of_other(action, final_runs)]
+    return statements + [_describe_passed_check(facts, action) for action in widest_checks[-1:]]
+
+
+def _is_part_of_other(check: ToolAction, others: Iterable[ToolAction]) -> bool:
+    """Return whether another run checked all that this one did, and more."""
+    targets = parse_check_targets(check.label)
+    return any(parse_check_targets(other.label) < targets for other in others)
 
 
 def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement:
@@ -89,8 +104,12 @@ def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
 def list_causes(facts: SessionFacts) -> list[Statement]:
     """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
     causes = list[Statement]()
+    small_exchanges = _find_small_exchanges(facts)
     next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]
-    for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
+    rows = zip(facts.exchanges, facts.turns, next_prompts, strict=True)
+    for number, (exchange, turn, next_prompt) in enumerate(rows):
+        if number in small_exchanges:
+            continue
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
         has_fault = REPORTS_FAULT.search(turn.prompt[: transcript_story.MAX_TYPED_CHARS]) is not None
@@ -112,6 +131,19 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
         # What the agent names on the way to the answer holds only until it names the next.
         causes += final_causes or earlier_causes[-1:]
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
+
+
+def _find_small_exchanges(facts: SessionFacts) -> frozenset[int]:
+    """Return the exchanges of a long session whose topic took little work and was followed by others."""
+    if len(facts.topics) <= _MAX_TOLD_TOPICS:
+        return frozenset()
+    weights = sorted((topic.weight for topic in facts.topics), reverse=True)
+    return frozenset(
+        number
+        for topic in facts.topics[:-1]
+        if topic.weight < weights[_MAX_TOLD_TOPICS - 1]
+        for number in range(topic.first, topic.last + 1)
+    )
 
 
 def list_decisions(facts: SessionFacts) -> list[Statement]:

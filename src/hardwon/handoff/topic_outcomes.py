@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatch
+
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
 from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.phrases import POINTS_BACK, RECONSIDERS, REVIEWS
-from hardwon.handoff.prompt_requests import find_stems, find_topic_words, wants_answer
+from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
 from hardwon.handoff.session_facts import (
     SessionFacts,
     Topic,
@@ -24,6 +27,11 @@ from hardwon.text.excerpts import join_names, shorten_line
 
 _MAX_TOPICS, _MAX_FILES = 6, 8
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
+# "Removed the two videos `assets/a.mp4` and …": what stands directly behind the verb.
+_TELLS_REMOVAL = re.compile(
+    r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
+)
 _REPLY_CHARS = 60  # what a prompt says of the answer before stands at its beginning
 
 
@@ -48,7 +56,8 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
         described = [entry for entry in described if entry[0].has_changes or not wants_answer(entry[0].request)]
     if not described:
         return _tell_changed_files(facts)
-    heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
+    # Of equal weight, the later one is closer to where the next session starts.
+    heaviest = sorted(described[-2::-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
 
@@ -115,12 +124,52 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
         return Statement("")
-    working = [number for number in exchanges if facts.actions_by_turn[number]]
-    for number in dict.fromkeys((*working[-1:], exchanges[-1])):
+    keys = {action.call.key for action in actions}
+    unreported = [entry for entry in phrasing.list_unreported_commits(facts.actions) if entry[0].call.key in keys]
+    if unreported:
+        action, subject = unreported[-1]
+        return Statement(f"committed {quote_text(subject, 100)}", cite_action(facts, action))
+    # What the agent reports of saving the work, or of something else, is no outcome of this request.
+    speaking = [number for number in exchanges if number == topic.first or _continues(facts, number, topic)]
+    working = [number for number in speaking if facts.actions_by_turn[number]]
+    for number in dict.fromkeys((*working[-1:], speaking[-1])):
         closing = _find_closing_statement(facts, number, topic.request)
-        if closing and not _names_lost_commit(facts, closing.text):
+        if closing and not _names_lost_commit(facts, closing.text) and not _names_removed_file(facts, number, closing):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
     return Statement("")
+
+
+def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
+    """Return whether a prompt within a topic goes on with its request; "commit and push" only saves it."""
+    prompt = facts.exchanges[number].prompt
+    return prompt is None or not only_saves(prompt.text)
+
+
+def _names_removed_file(facts: SessionFacts, number: int, closing: Statement) -> bool:
+    """Return whether a statement names a file that later work, or a later answer, says is gone."""
+    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(closing.text)}
+    if not names:
+        return False
+    later_actions = [action for turn_actions in facts.actions_by_turn[number + 1 :] for action in turn_actions]
+    removed_paths = [path.strip("./").lower() for path in phrasing.list_removed_paths(later_actions)]
+    if any(_is_removed(name, path) for name in names for path in removed_paths):
+        return True
+    later_answers = [turn.final_message for turn in facts.turns[number + 1 :]]
+    removed_names = {
+        match.strip("`./").lower()
+        for answer in later_answers
+        for part in _TELLS_REMOVAL.findall(answer)
+        for match in _FILE_NAME.findall(part)
+    }
+    return any(_is_removed(name, path) for name in names for path in removed_names)
+
+
+def _is_removed(name: str, removed_path: str) -> bool:
+    """Return whether a removed path, which may have a pattern, is that of a named file or of its folder."""
+    if not removed_path:
+        return False
+    is_same = name.endswith(f"/{removed_path}") or removed_path.endswith(f"/{name}") or name == removed_path
+    return is_same or name.startswith(f"{removed_path}/") or fnmatch(name, removed_path)
 
 
 def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
