@@ -98,7 +98,12 @@ def _find_reported_result(message: str, request: str) -> str:
         if not VAGUE.match(line) and _is_telling(line, min_words=_MIN_RESULT_WORDS)
     ]
     request_stems = find_stems(request)
-    related_results = [line for line in results if find_stems(line) & request_stems and not DANGLES.match(line)]
+    related_results = [
+        line
+        for line in results
+        if not DANGLES.match(line)
+        and len(find_stems(line) & request_stems) >= (1 if NAMES_CONCRETELY.search(line) else _MIN_SHARED_STEMS)
+    ]
     # "The folders now match the story" says something only to those who know the story. What follows a sentence that
     # cannot stand alone may be about something else.
     first_result = next((line for line in results if NAMES_CONCRETELY.search(line)), "")

@@ -42,6 +42,7 @@ from hardwon.text.excerpts import join_names, shorten_line, split_sentences, to_
 MAX_OPEN_ENDS = 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _MAX_MANUAL_CHECKS = 2
+_MAX_TOPICS_AFTER_PLAN = 4
 _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
 # The section of a plan that says how to test it.
@@ -107,7 +108,8 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
 def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
     """List manual checks from the plan that opened the session; agents seldom do them."""
     plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
-    if not plans:
+    # Who goes on to other work has seen the first for themselves.
+    if not plans or len(facts.topics) > _MAX_TOPICS_AFTER_PLAN:
         return []
     section = _VERIFICATION.search(plans[-1].content)
     if section is None:

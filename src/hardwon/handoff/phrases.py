@@ -79,6 +79,14 @@ TAKES_UP = PhraseTable(
         ("option", "option 2"),
     ),
 )
+# Tells the agent what it need not do, while it works on something else.
+RESTRAINS = PhraseTable(
+    rf"^\W*{_FILLER}ROWS\b",
+    (
+        (r"(?:there(?:'s| is) )?no need to", "no need to look at the tail of the other kite"),
+        (r"(?:never|don't) (?:mind|bother|worry)", "never mind the tail"),
+    ),
+)
 # Wants something other than what was just done.
 RECONSIDERS = PhraseTable(
     rf"^\W*{_FILLER}ROWS",

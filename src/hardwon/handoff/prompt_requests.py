@@ -17,7 +17,10 @@ from hardwon.handoff.phrases import (
     ORDERS,
     POINTS_BACK,
     QUESTIONS,
+    REPORTS_FAULT,
+    RESTRAINS,
     SUPPLEMENTS,
+    VERBS,
 )
 from hardwon.handoff.statements import MAX_LINE_CHARS
 from hardwon.handoff.transcript_story import Exchange
@@ -93,6 +96,9 @@ def read_request(exchange: Exchange) -> tuple[str, Step | None]:
     opening = _LEADING_FILLER.sub("", candidates[0])
     if candidates[0] == sentences[0] and ORDERS.match(opening) and len(find_topic_words(opening)) >= _MIN_ORDER_WORDS:
         return shorten_line(opening.rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
+    # A few words without a verb, before a sentence that asks or states something, are a heading or a quotation.
+    whole_sentences = [line for line in candidates if not _is_fragment(line)]
+    candidates = whole_sentences or candidates
     # Prefer a later sentence only if it names clearly more than the first.
     scores = [
         min(len(find_topic_words(line)), 9)
@@ -103,6 +109,18 @@ def read_request(exchange: Exchange) -> tuple[str, Step | None]:
     ]
     line = candidates[scores.index(max(scores))]
     return shorten_line(_LEADING_FILLER.sub("", line).rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
+
+
+def _is_fragment(line: str) -> bool:
+    """Return whether a line neither states nor asks anything; an order may follow a comma."""
+    clauses = re.split(r"[,;:–—]\s+", line)
+    has_order = asks_for_work(line) or any(map(ORDERS.match, clauses))
+    return (
+        not line.endswith((".", "!", "?"))
+        and not has_order
+        and not VERBS.search(line)
+        and not REPORTS_FAULT.search(line)
+    )
 
 
 def _strip_acknowledgement(line: str) -> str:
@@ -167,6 +185,8 @@ def read_plan_title(plan: str) -> str:
 def is_trivial_request(request: str) -> bool:
     """Return whether a request only agrees, picks an option, says to continue, or is a word or two."""
     words = request.split()
+    if RESTRAINS.match(request):
+        return True
     if has_own_order(request):
         return False
     is_short_nod = len(words) <= _MAX_NOD_WORDS and bool(NODS.match(request))

@@ -20,7 +20,7 @@ from hardwon.handoff.phrases import (
     SINGLE_TESTS,
     STARTS_BACK,
 )
-from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step
+from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step, is_unfinished
 from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.text.excerpts import shorten_line
 
@@ -129,7 +129,8 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
                 elif phrasing.is_root_cause(line, has_fault=has_fault):
                     earlier_causes.append(statement)
         # What the agent names on the way to the answer holds only until it names the next.
-        causes += final_causes or earlier_causes[-1:]
+        is_cut_off = number == len(facts.exchanges) - 1 and is_unfinished(facts)
+        causes += final_causes or ([] if is_cut_off else earlier_causes[-1:])
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
 

@@ -32,6 +32,8 @@ _FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
 _TELLS_REMOVAL = re.compile(
     r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
 )
+# A second request of the same prompt.
+_ADDS_REQUEST = re.compile(r"^\W*(?:also|additionally|in addition|another thing|one more thing)\b", re.I)
 _REPLY_CHARS = 60  # what a prompt says of the answer before stands at its beginning
 
 
@@ -96,7 +98,7 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     outcome = describe_outcome(facts, topic)
     # "please fix these" says nothing without the prompt's context.
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
-    request = topic.request if names_something else ""
+    request = _choose_committed_request(topic, outcome) if names_something else ""
     # Without a request in front of it, a commit stands better among the results.
     is_bare_commit = not request and not outcome.text.startswith("“")
     if not outcome.text or is_bare_commit:
@@ -104,6 +106,23 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
     parts = [part for part in (quote_text(request, 160), outcome.text) if part]
     return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
+
+
+def _choose_committed_request(topic: Topic, outcome: Statement) -> str:
+    """Return the sentence of a prompt with several requests that a commit answers, else the topic's request."""
+    stems = find_stems(outcome.text)
+    if outcome.text.startswith("“") or find_stems(topic.request) & stems:
+        return topic.request
+    sentences = transcript_story.get_spoken_sentences(topic.source)
+    # Of equal ones the later: what a prompt describes comes before what it asks for.
+    answered = max(
+        reversed(sentences),
+        key=lambda line: (len(find_stems(line) & stems), bool(_ADDS_REQUEST.match(line))),
+        default="",
+    )
+    min_shared = 1 if _ADDS_REQUEST.match(answered) else _MIN_SHARED_STEMS
+    is_answered = len(find_stems(answered) & stems) >= min_shared and len(answered) <= MAX_LINE_CHARS
+    return answered if is_answered else topic.request
 
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
@@ -114,7 +133,7 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     commits = [
         (action, commit)
         for action, commit in phrasing.list_commits(actions)
-        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, commit)
+        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, action, commit)
     ]
     if commits:
         # Of several, the one that speaks of the request; else the last.
@@ -125,7 +144,11 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
         return Statement("")
     keys = {action.call.key for action in actions}
-    unreported = [entry for entry in phrasing.list_unreported_commits(facts.actions) if entry[0].call.key in keys]
+    unreported = [
+        entry
+        for entry in phrasing.list_unreported_commits(facts.actions)
+        if entry[0].call.key in keys and not _only_saves_earlier_work(facts, topic, entry[0])
+    ]
     if unreported:
         action, subject = unreported[-1]
         return Statement(f"committed {quote_text(subject, 100)}", cite_action(facts, action))
@@ -181,13 +204,26 @@ def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
     return any(short_hash[:7] in text for short_hash in reported_hashes - lasting_hashes)
 
 
-def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: tool_actions.Commit) -> bool:
+def _is_of_earlier_topic(
+    facts: SessionFacts, topic: Topic, action: tool_actions.ToolAction, commit: tool_actions.Commit
+) -> bool:
     """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
     number = facts.topics.index(topic)
+    if number > 0 and _only_saves_earlier_work(facts, topic, action):
+        return True
     stems = find_stems(commit.subject)
     if number == 0 or stems & find_stems(topic.request):
         return False
     return len(stems & find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
+
+
+def _only_saves_earlier_work(facts: SessionFacts, topic: Topic, commit: tool_actions.ToolAction) -> bool:
+    """Return whether a commit was ordered by "commit and push" behind a request that itself changed no file."""
+    numbers = range(topic.first, topic.last + 1)
+    number = next(number for number in numbers if commit in facts.actions_by_turn[number])
+    prompt = facts.exchanges[number].prompt
+    is_order = number > topic.first and prompt is not None and only_saves(prompt.text)
+    return is_order and not any(has_changes(facts.actions_by_turn[earlier]) for earlier in range(topic.first, number))
 
 
 def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:
