@@ -71,6 +71,8 @@ _REPORTED_SPEECH = re.compile(
     re.I,
 )
 _MIN_REPORTED_LINES = 3
+# An order with a verb that no table has: "Register an empty config".
+_ACTS_ON = re.compile(r"^\W*\w+ (?:an?|the|this|that|these|those|all|each|every|any|it|our|your|my|to)\b", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 
 
@@ -114,7 +116,7 @@ def read_request(exchange: Exchange) -> tuple[str, Step | None]:
 def _is_fragment(line: str) -> bool:
     """Return whether a line neither states nor asks anything; an order may follow a comma."""
     clauses = re.split(r"[,;:–—]\s+", line)
-    has_order = asks_for_work(line) or any(map(ORDERS.match, clauses))
+    has_order = asks_for_work(line) or bool(_ACTS_ON.match(line)) or any(map(ORDERS.match, clauses))
     return (
         not line.endswith((".", "!", "?"))
         and not has_order
@@ -206,7 +208,7 @@ def has_own_order(request: str) -> bool:
     order = ORDERS.match(words)
     if not order or only_saves(request):
         return False
-    return any(word not in _REFERRING_WORDS for word in re.findall(r"[\w'-]+", words[order.end() :].lower()))
+    return any(word not in _SAVING_WORDS for word in re.findall(r"[\w'-]+", words[order.end() :].lower()))
 
 
 def only_saves(text: str) -> bool:

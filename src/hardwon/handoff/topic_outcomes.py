@@ -32,6 +32,8 @@ _FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
 _TELLS_REMOVAL = re.compile(
     r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
 )
+# An outcome that itself tells of a removal still holds: "Deleted `start.py`".
+_SAYS_GONE = re.compile(r"\b(?:removed?|delet\w+|dropp?\w*|gone|moved?|renamed?|no longer)\b", re.I)
 # A second request of the same prompt.
 _ADDS_REQUEST = re.compile(r"^\W*(?:also|additionally|in addition|another thing|one more thing)\b", re.I)
 _REPLY_CHARS = 60  # what a prompt says of the answer before stands at its beginning
@@ -171,7 +173,7 @@ def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
 def _names_removed_file(facts: SessionFacts, number: int, closing: Statement) -> bool:
     """Return whether a statement names a file that later work, or a later answer, says is gone."""
     names = {match.strip("`./").lower() for match in _FILE_NAME.findall(closing.text)}
-    if not names:
+    if not names or _SAYS_GONE.search(closing.text):
         return False
     later_actions = [action for turn_actions in facts.actions_by_turn[number + 1 :] for action in turn_actions]
     removed_paths = [path.strip("./").lower() for path in phrasing.list_removed_paths(later_actions)]

@@ -517,6 +517,37 @@ def test_an_outcome_whose_file_was_removed_later_is_overtaken(tmp_path: Path, re
     assert not any("tail.mp4`, shown" in line for line in list_summary(transcript, tmp_path))
 
 
+def test_an_outcome_that_tells_of_a_removal_holds(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Remove the recording of the tail from the guide.")
+    transcript.edit("GUIDE.md", "video", "")
+    transcript.agent("Deleted `assets/tail.mp4`, the recording of the tail.")
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.bash("git rm assets/tail.mp4")
+    transcript.agent("Done.")
+    assert any("Deleted `assets/tail.mp4`" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_order_to_sum_up_and_commit_saves_the_work_of_the_request_before(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.agent("Lengthened the seam.")
+    transcript.person("Summarize your work, then commit/push")
+    transcript.bash('git commit -am "Lengthen it"', "[main 3f2a9c1] Lengthen it\n 1 file changed")
+    transcript.agent("Pushed.")
+    assert list_summary(transcript, tmp_path) == ["“Lengthen the seam of the ribbon” → 3f2a9c1 “Lengthen it”"]
+
+
+def test_an_order_with_an_unusual_verb_is_no_fragment(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Glue an empty ribbon onto the spar\n\nso that there is less wind in the large sail")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.agent("Glued the ribbon of `src/ribbon.py` onto the spar.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.startswith("“Glue an empty ribbon onto the spar” → ")
+
+
 def test_the_file_of_an_outcome_that_stays_is_told(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person("Add a recording of the tail to the guide.")
