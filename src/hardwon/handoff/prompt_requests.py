@@ -59,7 +59,8 @@ _REFERRING_WORDS = frozenset(_REFERRING_TEXT.split())
 # Orders to save the work of the request before: its commit belongs there, but what the agent reports does not.
 _SAVING_TEXT = """
     commit commited committed commits push pushed pushing pr prs pull request requests open create make merge merged
-    draft add git stage changes change work branch main master remote origin upstream can could would you we go and to
+    draft add git stage staged unstaged pending local remaining changes change
+    work branch main master remote origin upstream can could would you we go and to
     into onto with in lets let's let do what have file files
 """
 _SAVING_WORDS = frozenset(_SAVING_TEXT.split()) | _REFERRING_WORDS

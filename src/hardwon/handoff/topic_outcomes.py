@@ -209,23 +209,35 @@ def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
 def _is_of_earlier_topic(
     facts: SessionFacts, topic: Topic, action: tool_actions.ToolAction, commit: tool_actions.Commit
 ) -> bool:
-    """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
+    """Return whether a commit saves the work of a topic before: its subject speaks of that and not of this one."""
     number = facts.topics.index(topic)
     if number > 0 and _only_saves_earlier_work(facts, topic, action):
         return True
     stems = find_stems(commit.subject)
     if number == 0 or stems & find_stems(topic.request):
         return False
-    return len(stems & find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
+    # "commit staged changes" may save the work of any topic before, other prompts at most that of the last.
+    earlier_topics = facts.topics[0 if _is_ordered_alone(facts, topic, action) else number - 1 : number]
+    return any(len(stems & find_stems(earlier.request)) >= _MIN_SHARED_STEMS for earlier in earlier_topics)
 
 
 def _only_saves_earlier_work(facts: SessionFacts, topic: Topic, commit: tool_actions.ToolAction) -> bool:
     """Return whether a commit was ordered by "commit and push" behind a request that itself changed no file."""
-    numbers = range(topic.first, topic.last + 1)
-    number = next(number for number in numbers if commit in facts.actions_by_turn[number])
+    number = _find_exchange(facts, topic, commit)
+    is_changed = any(has_changes(facts.actions_by_turn[earlier]) for earlier in range(topic.first, number))
+    return _is_ordered_alone(facts, topic, commit) and not is_changed
+
+
+def _is_ordered_alone(facts: SessionFacts, topic: Topic, commit: tool_actions.ToolAction) -> bool:
+    """Return whether the prompt before a commit asks for nothing else, after the request of its topic."""
+    number = _find_exchange(facts, topic, commit)
     prompt = facts.exchanges[number].prompt
-    is_order = number > topic.first and prompt is not None and only_saves(prompt.text)
-    return is_order and not any(has_changes(facts.actions_by_turn[earlier]) for earlier in range(topic.first, number))
+    return number > topic.first and prompt is not None and only_saves(prompt.text)
+
+
+def _find_exchange(facts: SessionFacts, topic: Topic, action: tool_actions.ToolAction) -> int:
+    numbers = range(topic.first, topic.last + 1)
+    return next(number for number in numbers if action in facts.actions_by_turn[number])
 
 
 def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:

@@ -481,6 +481,24 @@ def test_a_commit_is_not_bound_to_a_later_request_that_changed_nothing(tmp_path:
     assert not any("Remove the file" in line and "3f2a9c1" in line for line in lines)
 
 
+def test_a_commit_of_staged_work_is_not_bound_to_the_request_that_happens_to_be_last(tmp_path: Path) -> None:
+    transcript = Transcript()
+    for request, path in (
+        ("Add negative tests for the wind filter of the launch.", "tests/test_wind.py"),
+        ("Disable the radio of the ground crew.", "src/radio.py"),
+        ("Register an empty spool with the shed.", "src/spool.py"),
+    ):
+        transcript.person(request)
+        transcript.edit(path, "1", "2")
+        transcript.agent("Done.")
+    transcript.person("commit staged changes")
+    transcript.bash('git commit -m "Test the wind filter"', "[main 3f2a9c1] Test the wind filter\n 1 file changed")
+    transcript.agent("Committed.")
+    lines = list_summary(transcript, tmp_path)
+    assert not any("spool" in line and "3f2a9c1" in line for line in lines)
+    assert "Committed 3f2a9c1: “Test the wind filter”" in lines
+
+
 def test_a_commit_is_told_beside_the_part_of_the_prompt_that_it_answers(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person(
