@@ -191,7 +191,7 @@ def find_standing_failures(
         if action.failed:
             continue
         if action.kind == "check":
-            passed_checks.append((position, _parse_check_targets(action.label)))
+            passed_checks.append((position, parse_check_targets(action.label)))
         elif action.kind == "saved" and tool_actions.parse_commits(action.text):
             last_commit = position
     standing = list[FailureFix]()
@@ -199,7 +199,7 @@ def find_standing_failures(
         last_failed = fix.failed_actions[-1]
         position = positions[last_failed.call.key]
         later_checks = [check for check in passed_checks if check[0] > position]
-        is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
+        is_passed = any(parse_check_targets(label) >= targets for _, targets in later_checks)
         is_overtaken = any(check_position < last_commit for check_position, _ in later_checks)
         is_overtaken = is_overtaken or (bool(later_checks) and is_said_to_pass(label, final_message))
         if last_failed.kind == "saved":  # a later commit shows that committing works again
@@ -210,7 +210,7 @@ def find_standing_failures(
     return standing
 
 
-def _parse_check_targets(command: str) -> frozenset[str]:
+def parse_check_targets(command: str) -> frozenset[str]:
     """Return the targets of a check; a check with fewer targets covers more, including all of a longer one's."""
     return frozenset(word for word in command.split() if not word.startswith("-") and word not in (".", "./..."))
 

@@ -152,6 +152,8 @@ _GENERIC_STEM_TEXT = (
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
 # What a command removes, or moves to another place.
 _REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )(?:rm\s+([^;&|\n]*)|mv\s+([^;&|\n]*)\s[^\s;&|]+)", re.M)
+_PATCH_REMOVES = re.compile(r"^(?:\*\*\* Delete File: |D )(\S[^\n]*)$", re.M)
+_PATCH_MOVES = re.compile(r"^\*\*\* Update File: (\S[^\n]*)\n\*\*\* Move to: ", re.M)
 # Gives the commits of a branch other hashes, or drops them.
 _REWRITES_HISTORY = re.compile(
     r"\bgit\b[^|;&\n]*\b(?:rebase\b(?! --(?:abort|quit))|pull\b[^|;&\n]* --rebase|filter-(?:branch|repo)"
@@ -213,6 +215,21 @@ def list_remaining_files(actions: Sequence[ToolAction]) -> list[str]:
     return [path for path in list_files_modified(actions) if path not in removed]
 
 
+def list_removed_paths(actions: Iterable[ToolAction]) -> list[str]:
+    """Return the files and folders that commands and patches removed or moved, as they named them."""
+    removed_paths: list[str] = []
+    for action in actions:
+        if action.failed:
+            continue
+        removed_paths += _PATCH_REMOVES.findall(action.text)
+        for text in collect_strings(action.call.input):
+            removed_paths += _PATCH_REMOVES.findall(text) + _PATCH_MOVES.findall(text)
+        command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+        words = [match[1] or match[2] for match in _REMOVES.finditer(command)]
+        removed_paths += [word.strip("\"'") for word in " ".join(words).split() if not word.startswith("-")]
+    return removed_paths
+
+
 def select_project_paths(paths: Iterable[str]) -> list[str]:
     """Return the paths inside the project, or all if there are none."""
     all_paths = list(paths)
@@ -242,6 +259,20 @@ def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_a
             commits.pop()
         commits += [(action, commit) for commit in reported]
     return list({commit.subject: (action, commit) for action, commit in commits}.values())
+
+
+def list_unreported_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, str]]:
+    """Return the commits without a hash and their subjects, without those before a command that rewrote history."""
+    commits = dict[str, ToolAction]()
+    for action in actions:
+        command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+        if _REWRITES_HISTORY.search(command) and not action.failed and not _REWRITES_NOTHING.search(action.text):
+            commits.clear()
+        for commit in tool_actions.parse_commits(action.text):
+            commits.pop(commit.subject, None)
+        if subject := tool_actions.find_unreported_commit(action):
+            commits[subject] = action
+    return [(action, subject) for subject, action in commits.items()]
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:

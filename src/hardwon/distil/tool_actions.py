@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from hardwon.agents.fields import collect_strings, get_first_text, get_text, get_tool_content
@@ -61,6 +62,13 @@ _RUNNER_NOISE = re.compile(
 )
 _EXIT_CODE = re.compile(r"\A(?:Error: )?(?:Exit code|Process exited with code):? (-?\d+)")
 _COMMIT = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.M)
+# The first line of the message in `git commit -m "…"`, also in a heredoc.
+_COMMIT_MESSAGE = re.compile(
+    r"""\bgit commit\b[^\n]*?\s(?:-\w*m|--message)[ =]*"""
+    r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
+)
+_QUIET_OPTIONS = frozenset(("-q", "--quiet"))
+_CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
 _DIFF_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
 _PULL_REQUEST = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
 ActionKind = Literal[
@@ -240,6 +248,34 @@ def parse_commits(text: str) -> list[Commit]:
         size = _format_diff_stat(text[match.end() : end])
         commits.append(Commit(to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), size))
     return commits
+
+
+def find_unreported_commit(action: ToolAction) -> str:
+    """Return the subject of a commit that a command made without printing its hash; empty if that is not certain.
+
+    `git commit -q` prints nothing, and wrappers of git print only "ok".
+    """
+    command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+    subject = _COMMIT_MESSAGE.search(command)
+    if not subject or action.failed or action.call.outcome != "fine" or parse_commits(action.text):
+        return ""
+    parts = working_commands.list_simple_commands(command)
+    commits = [part for part in parts if _is_commit(part)]
+    # Behind `;`, `|` or `||` the exit code need not be that of the commit.
+    is_certain = bool(commits) and not _HIDES_EXIT_CODE.search(working_commands.get_command_code(command))
+    is_silent = not action.text.strip() and any(
+        part.program != "git" or _QUIET_OPTIONS & set(part.words) for part in commits
+    )
+    has_confirmation = is_silent or bool(_CONFIRMS_COMMIT.search(action.text))
+    if not is_certain or not has_confirmation or failures.has_failure_words(action.text[:_MAX_INSPECTED_CHARS]):
+        return ""
+    return to_plain_line(next(filter(None, subject.groups()), ""))
+
+
+def _is_commit(part: SimpleCommand) -> bool:
+    """Return whether a simple command runs `git commit`, possibly behind a wrapper."""
+    words = (part.program, *part.words[1:])
+    return ("git", "commit") in pairwise(words) and not {"--dry-run", "--amend"}.intersection(words)
 
 
 def _format_diff_stat(text: str) -> str:
@@ -455,6 +491,8 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
         return "looked" if subcommand in _GIT_LOOK_COMMANDS or not subcommand else "ran"
     if part.program in ("gh", "glab"):
         return "saved" if _GH_SAVE_COMMANDS & set(words[:2]) else "looked"
+    if _is_commit(part) and part.program not in _QUIET_COMMANDS:
+        return "saved"  # `wrapper git commit`
     if part.program in _QUIET_COMMANDS or not _PROGRAM_NAME.fullmatch(part.program) or part.words[1:2] == ("=",):
         return "noise"
     if _CMDLET.fullmatch(part.program):

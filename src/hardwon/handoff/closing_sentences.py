@@ -7,7 +7,9 @@ import re
 from hardwon.distil import phrasing
 from hardwon.handoff.phrases import (
     ASKS_CAUSE,
+    DANGLES,
     FINDINGS,
+    NAMES_CONCRETELY,
     NAMES_SAVED_WORK,
     OPENERS,
     ORDERS_TEXT,
@@ -90,7 +92,7 @@ def _find_cause(message: str, request: str) -> str:
     if not ASKS_CAUSE.search(request):
         return ""
     causes = phrasing.find_causes(message, answers_why=True)
-    return next((line for line in causes if not VAGUE.match(line)), "")
+    return next((line for line in causes if not VAGUE.match(line) and not STARTS_BACK.match(line)), "")
 
 
 def _find_reported_result(message: str, request: str) -> str:
@@ -101,8 +103,21 @@ def _find_reported_result(message: str, request: str) -> str:
         if not VAGUE.match(line) and _is_telling(line, min_words=_MIN_RESULT_WORDS)
     ]
     request_stems = find_stems(request)
-    related_results = [line for line in results if find_stems(line) & request_stems]
-    return next(iter(related_results or results), "")
+    related_results = [
+        line
+        for line in results
+        if not DANGLES.match(line)
+        and len(find_stems(line) & request_stems) >= (1 if NAMES_CONCRETELY.search(line) else _MIN_SHARED_STEMS)
+    ]
+    # "The folders now match the story" says something only to those who know the story. What follows a sentence that
+    # cannot stand alone may be about something else.
+    first_result = next((line for line in results if NAMES_CONCRETELY.search(line)), "")
+    # An answer to several requests says elsewhere what came of this one.
+    is_told_elsewhere = any(
+        len(find_stems(line) & request_stems) >= _MIN_SHARED_STEMS for line in split_sentences(message)
+    )
+    has_other_subject = bool(DANGLES.match(first_result)) or (is_told_elsewhere and len(results) > 1)
+    return next(iter(related_results), "" if has_other_subject else first_result)
 
 
 def _find_related_sentence(message: str, request: str, prompt: str, *, has_work: bool) -> str:
@@ -124,6 +139,7 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
         if _is_complete_sentence(line)
         and not phrasing.is_unproven(line)
         and not STARTS_BACK.match(line)
+        and not DANGLES.match(line)
         and line[0] not in _QUOTATION_MARKS
     ]
     for line in sentences[:_MAX_SENTENCES]:

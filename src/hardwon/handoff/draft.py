@@ -429,13 +429,15 @@ def _render_bullets(statements: Iterable[Statement]) -> list[str]:
 
 
 def _render_resume(draft: Draft) -> list[str]:
-    """Render the resume prompt as a quote, with how certain it is below."""
+    """Render the resume prompt as a quote, with how certain it is below; nothing if there is no step and no commit.
+
+    The front matter has the confidence as well.
+    """
+    if not draft.resume:
+        return []
     # Two spaces at the end break the line in Markdown.
-    lines = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
-    if lines:
-        lines.append("")
-    lines.append(f"Confidence: {draft.confidence} ({draft.because})")
-    return lines
+    quoted = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
+    return [*quoted, "", f"Confidence: {draft.confidence} ({draft.because})"]
 
 
 def _cite_lines(text: str, evidence: Sequence[Evidence]) -> str:

@@ -13,7 +13,7 @@ from hardwon.distil.failure_fixes import (
     is_said_to_pass,
 )
 from hardwon.distil.summaries import MAX_STEP_CHARS, NextStep, find_next_steps
-from hardwon.distil.tool_actions import ToolAction
+from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
     ANNOUNCES,
@@ -42,6 +42,7 @@ from hardwon.text.excerpts import join_names, shorten_line, split_sentences, to_
 MAX_OPEN_ENDS = 6
 _MAX_STATED_STEPS, _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 4, 2, 3
 _MAX_TASKS, _MAX_MANUAL_CHECKS = 3, 2
+_MAX_TOPICS_AFTER_PLAN = 4
 _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
 # The section of a plan that says how to test it.
@@ -108,7 +109,8 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
 def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
     """List manual checks from the plan that opened the session; agents seldom do them."""
     plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
-    if not plans:
+    # Who goes on to other work has seen the first for themselves.
+    if not plans or len(facts.topics) > _MAX_TOPICS_AFTER_PLAN:
         return []
     section = _VERIFICATION.search(plans[-1].content)
     if section is None:
@@ -246,7 +248,23 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
         if reason and not SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
-    return statements[-3:]
+    return statements[-3:] or _list_failing_subagent_checks(facts)
+
+
+def _list_failing_subagent_checks(facts: SessionFacts) -> list[Statement]:
+    """List the checks that failed repeatedly in sub-agents and passed nowhere afterwards."""
+    turn = transcript_story.build_subagent_turn(facts.story)
+    actions = classify_calls(turn) if turn else []
+    statements = list[Statement]()
+    for failure in find_standing_failures(find_failure_fixes(actions), actions, facts.turns[-1].final_message):
+        action = failure.failed_actions[-1]
+        runs = [other for other in actions if other.failed and other.label == action.label]
+        reason = describe_failure(action)
+        has_passed = any(other.kind == "check" and not other.failed for other in facts.actions)
+        if reason and len(runs) > 1 and not has_passed and not SANDBOXED.search(action.text):
+            text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
+            statements.append(Statement(text, cite_action(facts, action, reason)))
+    return statements[-1:]
 
 
 def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
@@ -278,6 +296,6 @@ def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    has_commits = bool(phrasing.list_commits(facts.actions))
+    has_commits = bool(phrasing.list_commits(facts.actions)) or bool(phrasing.list_unreported_commits(facts.actions))
     lead = "Changed after the last commit" if has_commits else "Not committed in this session"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]

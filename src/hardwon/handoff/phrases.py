@@ -79,6 +79,14 @@ TAKES_UP = PhraseTable(
         ("option", "option 2"),
     ),
 )
+# Tells the agent what it need not do, while it works on something else.
+RESTRAINS = PhraseTable(
+    rf"^\W*{_FILLER}ROWS\b",
+    (
+        (r"(?:there(?:'s| is) )?no need to", "no need to look at the tail of the other kite"),
+        (r"(?:never|don't) (?:mind|bother|worry)", "never mind the tail"),
+    ),
+)
 # Wants something other than what was just done.
 RECONSIDERS = PhraseTable(
     rf"^\W*{_FILLER}ROWS",
@@ -167,8 +175,25 @@ VAGUE = PhraseTable(
         ("I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over)", "I looked at it."),
     ),
 )
+# Names a file, a symbol, a number, a commit or a product, so that the sentence says something concrete.
+NAMES_CONCRETELY = re.compile(
+    r"[`\d#\"“]|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|(?<=\w )[A-Z]\w+|\b[A-Z]{2,}\b|\bPR\b|https?://"
+)
 # A remark on what was said before.
 STARTS_BACK = PhraseTable(r"^\W*ROWS\b", (("it|this|that|these|those|they|which", "Which is why it sways."),))
+# The subject stands in a sentence that is not quoted with it.
+DANGLES = PhraseTable(
+    r"^\W*(?:(?:now|so|then|and|but|currently|also|today),? )?ROWS",
+    (
+        (r"(?:it|they|them|this|that|these|those|which)\b", "It was dead weight."),
+        (
+            r"(?:both|all|each|neither|either|none|some|most)(?: (?:\w+ )?of (?:it|them|these|those))?"
+            r" (?:now\b|are\b|is\b|was\b|were\b|has\b|have\b|had\b|can\b|will\b|do\b|does\b|got\b|pass\w*\b)",
+            "Both are gone, along with the ribbon.",
+        ),
+        (r"the (?:former|latter|same|other|rest|two|three|first|second|last|old one|new one)\b", "The latter is gone."),
+    ),
+)
 POINTS_BACK = PhraseTable(r"\bROWS\b", (("it|this|that|these|those|them", "I think we should change that"),))
 # A sentence without any of these is a heading: "Core execution and correctness."
 VERBS = PhraseTable(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing, tool_actions
+from hardwon.distil.failure_fixes import parse_check_targets
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
@@ -19,12 +20,13 @@ from hardwon.handoff.phrases import (
     SINGLE_TESTS,
     STARTS_BACK,
 )
-from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step
+from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step, is_unfinished
 from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.text.excerpts import shorten_line
 
 _MAX_COMMITS, _MAX_PULL_REQUESTS, _MAX_CAUSES, _MAX_DECISIONS = 5, 2, 3, 5
 _MAX_PROMPT_DECISIONS = 2  # of one prompt
+_MAX_TOLD_TOPICS = 6  # of more, the causes in those that took least work are left out
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
@@ -37,6 +39,10 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     for action, commit in untold_commits[-_MAX_COMMITS:]:
         text = f"Committed {commit.short_hash}: {quote_text(commit.subject, 100)}"
         statements.append(Statement(text, cite_action(facts, action, commit.short_hash)))
+    unreported_commits = phrasing.list_unreported_commits(facts.actions)
+    untold_subjects = [entry for entry in unreported_commits if entry[1] not in told_text]
+    for action, subject in untold_subjects[-_MAX_COMMITS:]:
+        statements.append(Statement(f"Committed {quote_text(subject, 100)}", cite_action(facts, action)))
     pull_requests = dict[str, ToolAction]()
     for action in facts.actions:
         pull_request = tool_actions.find_pull_request(action.text) if action.kind == "saved" else ""
@@ -53,17 +59,24 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
 def _find_final_check(facts: SessionFacts) -> ToolAction | None:
     """Return the last check that passed after the last edit; None if there is none, or no work that it could check.
 
-    Runs of a single test and little tallies are left out.
+    Runs of a single test, little tallies, and runs of a part of what another run checked are left out.
     """
     last_edit = max((index for index, action in enumerate(facts.actions) if action.kind == "changed"), default=-1)
     if last_edit < 0 and not phrasing.list_commits(facts.actions):
         return None  # it checked somebody else's work
-    for action in reversed(facts.actions[last_edit + 1 :]):
-        if action.kind != "check" or not action.tally or action.failed:
+    final_runs = [action for action in facts.actions[last_edit + 1 :] if action.kind == "check"]
+    for action in reversed(final_runs):
+        if not action.tally or action.failed or _is_part_of_other(action, final_runs):
             continue
         if not SINGLE_TESTS.search(action.label) and not LITTLE_TALLIES.match(action.tally.text):
             return action
     return None
+
+
+def _is_part_of_other(check: ToolAction, others: Iterable[ToolAction]) -> bool:
+    """Return whether another run checked all that this one did, and more."""
+    targets = parse_check_targets(check.label)
+    return any(parse_check_targets(other.label) < targets for other in others)
 
 
 def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement:
@@ -99,8 +112,12 @@ def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
 def list_causes(facts: SessionFacts) -> list[Statement]:
     """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
     causes = list[Statement]()
+    small_exchanges = _find_small_exchanges(facts)
     next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]
-    for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
+    rows = zip(facts.exchanges, facts.turns, next_prompts, strict=True)
+    for number, (exchange, turn, next_prompt) in enumerate(rows):
+        if number in small_exchanges:
+            continue
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
         has_fault = REPORTS_FAULT.search(turn.prompt[: transcript_story.MAX_TYPED_CHARS]) is not None
@@ -120,8 +137,22 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
                 elif phrasing.is_root_cause(line, has_fault=has_fault):
                     earlier_causes.append(statement)
         # What the agent names on the way to the answer holds only until it names the next.
-        causes += final_causes or earlier_causes[-1:]
+        is_cut_off = number == len(facts.exchanges) - 1 and is_unfinished(facts)
+        causes += final_causes or ([] if is_cut_off else earlier_causes[-1:])
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
+
+
+def _find_small_exchanges(facts: SessionFacts) -> frozenset[int]:
+    """Return the exchanges of a long session whose topic took little work and was followed by others."""
+    if len(facts.topics) <= _MAX_TOLD_TOPICS:
+        return frozenset()
+    weights = sorted((topic.weight for topic in facts.topics), reverse=True)
+    return frozenset(
+        number
+        for topic in facts.topics[:-1]
+        if topic.weight < weights[_MAX_TOLD_TOPICS - 1]
+        for number in range(topic.first, topic.last + 1)
+    )
 
 
 def list_decisions(facts: SessionFacts) -> list[Statement]:

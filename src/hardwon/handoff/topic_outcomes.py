@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatch
+
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
 from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.phrases import POINTS_BACK, RECONSIDERS, REVIEWS
-from hardwon.handoff.prompt_requests import find_stems, find_topic_words, wants_answer
+from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
 from hardwon.handoff.session_facts import (
     SessionFacts,
     Topic,
@@ -24,6 +27,15 @@ from hardwon.text.excerpts import join_names, shorten_line
 
 _MAX_TOPICS, _MAX_FILES = 6, 8
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
+# "Removed the two videos `assets/a.mp4` and …": what stands directly behind the verb.
+_TELLS_REMOVAL = re.compile(
+    r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
+)
+# An outcome that itself tells of a removal still holds: "Deleted `start.py`".
+_SAYS_GONE = re.compile(r"\b(?:removed?|delet\w+|dropp?\w*|gone|moved?|renamed?|no longer)\b", re.I)
+# A second request of the same prompt.
+_ADDS_REQUEST = re.compile(r"^\W*(?:also|additionally|in addition|another thing|one more thing)\b", re.I)
 _REPLY_CHARS = 60  # what a prompt says of the answer before stands at its beginning
 
 
@@ -51,7 +63,8 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
         described = [entry for entry in described if entry[0].has_changes or not wants_answer(entry[0].request)]
     if not described:
         return _tell_changed_files(facts)
-    heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
+    # Of equal weight, the later one is closer to where the next session starts.
+    heaviest = sorted(described[-2::-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     selected = [*heaviest, described[-1]]
     return [entry[1] for entry in described if entry in selected]
 
@@ -98,13 +111,30 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
         return None
     # "please fix these" says nothing without the prompt's context.
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
-    request = topic.request if names_something else ""
+    request = _choose_committed_request(topic, outcome) if names_something else ""
     is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
     if is_commit and not request:
         return None
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
     parts = [part for part in (quote_text(request, 160), outcome.text) if part]
     return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
+
+
+def _choose_committed_request(topic: Topic, outcome: Statement) -> str:
+    """Return the sentence of a prompt with several requests that a commit answers, else the topic's request."""
+    stems = find_stems(outcome.text)
+    if outcome.text.startswith("“") or find_stems(topic.request) & stems:
+        return topic.request
+    sentences = transcript_story.get_spoken_sentences(topic.source)
+    # Of equal ones the later: what a prompt describes comes before what it asks for.
+    answered = max(
+        reversed(sentences),
+        key=lambda line: (len(find_stems(line) & stems), bool(_ADDS_REQUEST.match(line))),
+        default="",
+    )
+    min_shared = 1 if _ADDS_REQUEST.match(answered) else _MIN_SHARED_STEMS
+    is_answered = len(find_stems(answered) & stems) >= min_shared and len(answered) <= MAX_LINE_CHARS
+    return answered if is_answered else topic.request
 
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
@@ -115,7 +145,7 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     commits = [
         (action, commit)
         for action, commit in phrasing.list_commits(actions)
-        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, commit)
+        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, action, commit)
     ]
     if commits:
         # Of several, the one that speaks of the request; else the last.
@@ -125,12 +155,56 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
         return Statement("")
-    working = [number for number in exchanges if facts.actions_by_turn[number]]
-    for number in dict.fromkeys((*working[-1:], exchanges[-1])):
+    keys = {action.call.key for action in actions}
+    unreported = [
+        entry
+        for entry in phrasing.list_unreported_commits(facts.actions)
+        if entry[0].call.key in keys and not _only_saves_earlier_work(facts, topic, entry[0])
+    ]
+    if unreported:
+        action, subject = unreported[-1]
+        return Statement(f"committed {quote_text(subject, 100)}", cite_action(facts, action))
+    # What the agent reports of saving the work, or of something else, is no outcome of this request.
+    speaking = [number for number in exchanges if number == topic.first or _continues(facts, number, topic)]
+    working = [number for number in speaking if facts.actions_by_turn[number]]
+    for number in dict.fromkeys((*working[-1:], speaking[-1])):
         closing = _find_closing_statement(facts, number, topic.request)
-        if closing and not _names_lost_commit(facts, closing.text):
+        if closing and not _names_lost_commit(facts, closing.text) and not _names_removed_file(facts, number, closing):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
     return Statement("")
+
+
+def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
+    """Return whether a prompt within a topic goes on with its request; "commit and push" only saves it."""
+    prompt = facts.exchanges[number].prompt
+    return prompt is None or not only_saves(prompt.text)
+
+
+def _names_removed_file(facts: SessionFacts, number: int, closing: Statement) -> bool:
+    """Return whether a statement names a file that later work, or a later answer, says is gone."""
+    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(closing.text)}
+    if not names or _SAYS_GONE.search(closing.text):
+        return False
+    later_actions = [action for turn_actions in facts.actions_by_turn[number + 1 :] for action in turn_actions]
+    removed_paths = [path.strip("./").lower() for path in phrasing.list_removed_paths(later_actions)]
+    if any(_is_removed(name, path) for name in names for path in removed_paths):
+        return True
+    later_answers = [turn.final_message for turn in facts.turns[number + 1 :]]
+    removed_names = {
+        match.strip("`./").lower()
+        for answer in later_answers
+        for part in _TELLS_REMOVAL.findall(answer)
+        for match in _FILE_NAME.findall(part)
+    }
+    return any(_is_removed(name, path) for name in names for path in removed_names)
+
+
+def _is_removed(name: str, removed_path: str) -> bool:
+    """Return whether a removed path, which may have a pattern, is that of a named file or of its folder."""
+    if not removed_path:
+        return False
+    is_same = name.endswith(f"/{removed_path}") or removed_path.endswith(f"/{name}") or name == removed_path
+    return is_same or name.startswith(f"{removed_path}/") or fnmatch(name, removed_path)
 
 
 def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
@@ -142,13 +216,38 @@ def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
     return any(short_hash[:7] in text for short_hash in reported_hashes - lasting_hashes)
 
 
-def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: tool_actions.Commit) -> bool:
-    """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
+def _is_of_earlier_topic(
+    facts: SessionFacts, topic: Topic, action: tool_actions.ToolAction, commit: tool_actions.Commit
+) -> bool:
+    """Return whether a commit saves the work of a topic before: its subject speaks of that and not of this one."""
     number = facts.topics.index(topic)
+    if number > 0 and _only_saves_earlier_work(facts, topic, action):
+        return True
     stems = find_stems(commit.subject)
     if number == 0 or stems & find_stems(topic.request):
         return False
-    return len(stems & find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
+    # "commit staged changes" may save the work of any topic before, other prompts at most that of the last.
+    earlier_topics = facts.topics[0 if _is_ordered_alone(facts, topic, action) else number - 1 : number]
+    return any(len(stems & find_stems(earlier.request)) >= _MIN_SHARED_STEMS for earlier in earlier_topics)
+
+
+def _only_saves_earlier_work(facts: SessionFacts, topic: Topic, commit: tool_actions.ToolAction) -> bool:
+    """Return whether a commit was ordered by "commit and push" behind a request that itself changed no file."""
+    number = _find_exchange(facts, topic, commit)
+    is_changed = any(has_changes(facts.actions_by_turn[earlier]) for earlier in range(topic.first, number))
+    return _is_ordered_alone(facts, topic, commit) and not is_changed
+
+
+def _is_ordered_alone(facts: SessionFacts, topic: Topic, commit: tool_actions.ToolAction) -> bool:
+    """Return whether the prompt before a commit asks for nothing else, after the request of its topic."""
+    number = _find_exchange(facts, topic, commit)
+    prompt = facts.exchanges[number].prompt
+    return number > topic.first and prompt is not None and only_saves(prompt.text)
+
+
+def _find_exchange(facts: SessionFacts, topic: Topic, action: tool_actions.ToolAction) -> int:
+    numbers = range(topic.first, topic.last + 1)
+    return next(number for number in numbers if action in facts.actions_by_turn[number])
 
 
 def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:

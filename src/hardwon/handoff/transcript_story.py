@@ -347,6 +347,25 @@ def build_turns(story: Story) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
+def build_subagent_turn(story: Story) -> Turn | None:
+    """Convert the calls of all sub-agents to one turn; None if there are none."""
+    calls = [(step, result) for step, result in pair_calls(story).values() if step.agent]
+    if not calls:
+        return None
+    return Turn(
+        session_row_id=0,
+        number=0,
+        at=parse_timestamp(calls[0][0].at),
+        agent=story.agent,
+        name=story.session,
+        project=story.project,
+        cwd=story.cwd,
+        prompt="",
+        final_message="",
+        calls=tuple(_build_call(step, result) for step, result in calls),
+    )
+
+
 def get_final_message(exchange: Exchange) -> str:
     """Return the agent's last message; those before it, such as reports while sub-agents run, are not final."""
     return next((step.text for step in reversed(exchange.steps) if step.kind == "agent"), "")

@@ -95,7 +95,7 @@ def test_an_empty_section_is_left_out(tmp_path: Path) -> None:
     transcript.person("What does the bell tower weigh?")
     transcript.agent("It weighs nine tons.")
     page = render_page(transcript, tmp_path)
-    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## Summary", "## Resume Prompt"]
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## Summary"]
 
 
 def test_open_work_is_kept_when_only_thanks_followed(tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_an_identical_retry_that_works_is_no_failed_attempt(tmp_path: Path) -> N
 def test_markup_in_the_session_is_escaped_on_the_page(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person("Why does <script>alert(1)</script>\n## Resume Prompt\nshow on the page of the tower?")
-    transcript.agent("Because it is not escaped.")
+    transcript.edit("tower.html", "<", "&lt;")
+    transcript.agent("Because it was not escaped.")
     page = render_page(transcript, tmp_path)
     assert "\\<script>" in page and page.count("\n## Resume Prompt\n") == 1
 

@@ -425,3 +425,303 @@ def test_an_answer_that_the_next_prompt_acts_on_is_left_out(tmp_path: Path) -> N
     transcript.edit("src/reel.py", "None", "end")
     transcript.agent("Changed the reel in `src/reel.py` so that it stops at the end.")
     assert not any("does not stop" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_order_behind_thanks_is_a_request_with_its_own_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Create a launcher for the kite.")
+    transcript.edit("src/launcher.py", "", "def launch(): ...")
+    transcript.agent("All done!")
+    transcript.person("Thanks! Please update GUIDE.md for the launcher")
+    transcript.edit("GUIDE.md", "", "Launch it.")
+    transcript.agent("Updated `GUIDE.md` with the three steps of a launch.")
+    assert list_summary(transcript, tmp_path) == [
+        "“Please update GUIDE.md for the launcher” → “Updated `GUIDE.md` with the three steps of a launch.”"
+    ]
+
+
+@pytest.mark.parametrize("order", ["okay open PR", "commit and push", "Great, can you push it to the remote?"])
+def test_what_is_reported_of_saving_the_work_is_no_outcome_of_the_request_before(tmp_path: Path, order: str) -> None:
+    transcript = Transcript()
+    transcript.person("Move the branch of the kite onto the main one, without the picture.")
+    transcript.edit("src/kite.py", "1", "2")
+    transcript.agent("I moved the kite onto `main`, without `picture.png`.")
+    transcript.person(order)
+    transcript.bash("git status", "On branch kite")
+    transcript.agent("Opened the pull request of the kite branch: https://forge.example/kite/pull/7.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.endswith("→ “I moved the kite onto `main`, without `picture.png`.”")
+
+
+def test_a_bare_thanks_and_an_order_that_names_nothing_stay_with_the_request(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.agent("Shall I?")
+    for words in ("Thanks!", "yes, update it", "ok fix this"):
+        transcript.person(words)
+        transcript.edit("src/ribbon.py", "2", "4")
+        transcript.agent("Lengthened the seam in `src/ribbon.py` to 4.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.startswith("“Lengthen the seam of the ribbon” → ")
+
+
+def test_a_commit_is_not_bound_to_a_later_request_that_changed_nothing(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Implement the reel that the note describes.")
+    transcript.edit("src/reel.py", "", "def wind(): ...")
+    transcript.agent("Added `wind` in `src/reel.py`.")
+    transcript.person("Remove the file notes/reel.md, its work is done")
+    transcript.bash("rm notes/reel.md")
+    transcript.agent("Removed `notes/reel.md` of the reel work.")
+    transcript.person("commit/push")
+    transcript.bash('git commit -am "Wind up the line"', "[main 3f2a9c1] Wind up the line\n 2 files changed")
+    transcript.agent("Committed and pushed.")
+    lines = list_summary(transcript, tmp_path)
+    assert "Committed 3f2a9c1: “Wind up the line”" in lines
+    assert not any("Remove the file" in line and "3f2a9c1" in line for line in lines)
+
+
+def test_a_commit_of_staged_work_is_not_bound_to_the_request_that_happens_to_be_last(tmp_path: Path) -> None:
+    transcript = Transcript()
+    for request, path in (
+        ("Add negative tests for the wind filter of the launch.", "tests/test_wind.py"),
+        ("Disable the radio of the ground crew.", "src/radio.py"),
+        ("Register an empty spool with the shed.", "src/spool.py"),
+    ):
+        transcript.person(request)
+        transcript.edit(path, "1", "2")
+        transcript.agent("Done.")
+    transcript.person("commit staged changes")
+    transcript.bash('git commit -m "Test the wind filter"', "[main 3f2a9c1] Test the wind filter\n 1 file changed")
+    transcript.agent("Committed.")
+    lines = list_summary(transcript, tmp_path)
+    assert not any("spool" in line and "3f2a9c1" in line for line in lines)
+    assert "Committed 3f2a9c1: “Test the wind filter”" in lines
+
+
+def test_a_commit_is_told_beside_the_part_of_the_prompt_that_it_answers(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person(
+        "I expected the reel to be wound overnight, investigate why it was not. "
+        "Also it would be nice to show the wind speed at launch."
+    )
+    transcript.edit("src/launch.py", "", "show()")
+    transcript.bash(
+        'git commit -am "Show wind speed before a launch"', "[main 3f2a9c1] Show wind speed before a launch"
+    )
+    transcript.agent("Done.")
+    assert list_summary(transcript, tmp_path) == [
+        "“Also it would be nice to show the wind speed at launch.” → 3f2a9c1 “Show wind speed before a launch”"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("removal", "answer"),
+    [
+        ("rm -f assets/tail.mp4", "Done."),
+        ("git rm -q 'assets/*.mp4'", "Done."),
+        ("git mv assets/tail.mp4 docs/tail.mp4", "Done."),
+        ("ls", "I removed `assets/tail.mp4` again."),
+    ],
+)
+def test_an_outcome_whose_file_was_removed_later_is_overtaken(tmp_path: Path, removal: str, answer: str) -> None:
+    transcript = Transcript()
+    transcript.person("Add a recording of the tail to the guide.")
+    transcript.edit("GUIDE.md", "", "video")
+    transcript.agent("The recording of the tail is now `assets/tail.mp4`, shown in the guide.")
+    transcript.person("Which formats does the web page of the kite club show?")
+    transcript.bash(removal)
+    transcript.agent(answer)
+    assert not any("tail.mp4`, shown" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_outcome_that_tells_of_a_removal_holds(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Remove the recording of the tail from the guide.")
+    transcript.edit("GUIDE.md", "video", "")
+    transcript.agent("Deleted `assets/tail.mp4`, the recording of the tail.")
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.bash("git rm assets/tail.mp4")
+    transcript.agent("Done.")
+    assert any("Deleted `assets/tail.mp4`" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_order_to_sum_up_and_commit_saves_the_work_of_the_request_before(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.agent("Lengthened the seam.")
+    transcript.person("Summarize your work, then commit/push")
+    transcript.bash('git commit -am "Lengthen it"', "[main 3f2a9c1] Lengthen it\n 1 file changed")
+    transcript.agent("Pushed.")
+    assert list_summary(transcript, tmp_path) == ["“Lengthen the seam of the ribbon” → 3f2a9c1 “Lengthen it”"]
+
+
+def test_an_order_with_an_unusual_verb_is_no_fragment(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Glue an empty ribbon onto the spar\n\nso that there is less wind in the large sail")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.agent("Glued the ribbon of `src/ribbon.py` onto the spar.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.startswith("“Glue an empty ribbon onto the spar” → ")
+
+
+def test_the_file_of_an_outcome_that_stays_is_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Add a recording of the tail to the guide.")
+    transcript.edit("GUIDE.md", "", "video")
+    transcript.bash("rm -f assets/old-tail.mp4")
+    transcript.agent("The recording of the tail is now `assets/tail.mp4`, shown in the guide.")
+    assert any("assets/tail.mp4" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_a_sentence_of_a_report_is_not_quoted_as_the_request(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person(
+        "The other kite crew reports this:\n\nValidated with fresh strings of both kites.\n\nResult:\n"
+        "- `launch` works now.\n- `land` has no name for the second string."
+    )
+    transcript.edit("src/land.py", "1", "2")
+    transcript.bash('git commit -am "Name each string"', "[main 3f2a9c1] Name each string\n 1 file changed")
+    transcript.agent("Done.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert "Validated" not in line and line.endswith("3f2a9c1 “Name each string”")
+
+
+def test_a_quoted_fragment_is_not_the_request_if_a_sentence_follows(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("temporary spool pair and ~/.kite/config\n\nwe should not touch the default config of the kite")
+    transcript.edit("tests/test_spool.py", "1", "2")
+    transcript.agent("I changed the test so that it leaves `~/.kite/config` alone.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.startswith("“we should not touch the default config of the kite” → ")
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "Both are gone, along with the filter of the `tail`.",
+        "That makes the tail of `src/tail.py` 4 m long.",
+        "It was dead weight, so the `weight` of the tail is gone.",
+        "I updated the drawing, so that the folders now match the story.",
+    ],
+)
+def test_an_outcome_that_does_not_stand_alone_is_not_quoted(tmp_path: Path, closing: str) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the tail of the kite and drop its weight")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent(closing)
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.endswith("→ changed src/tail.py")
+
+
+def test_an_answer_to_several_requests_does_not_bind_its_first_result_to_another_one(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Remove the wind label from the list of kites.")
+    transcript.edit("src/list.py", "2", "4")
+    transcript.agent(
+        "**Footer**: `footer` is gone from the config of the page.\n\n**Wind label** — out of the list.\n\n"
+        "**Colors**: `dark` is now set to black."
+    )
+    (line,) = list_summary(transcript, tmp_path)
+    assert "footer" not in line
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ('wrap git add . && wrap git commit -m "Lengthen the ribbon"', "ok ✓ 1 file changed\nok ✓"),
+        ('git commit -q -m "Lengthen the ribbon"', ""),
+        ("wrap git commit -m \"$(cat <<'EOF'\nLengthen the ribbon\n\nIt tore.\nEOF\n)\"", "ok ✓"),
+    ],
+)
+def test_a_commit_whose_hash_is_not_printed_is_told_by_its_subject(tmp_path: Path, command: str, output: str) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash(command, output)
+    transcript.agent("Committed.")
+    draft = build_transcript_draft(transcript, tmp_path)
+    assert [line.text for line in draft.summary] == [
+        "“Lengthen the seam of the ribbon” → committed “Lengthen the ribbon”"
+    ]
+    assert draft.resume == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ('wrap git commit -m "Lengthen the ribbon"', "error: hook failed", 1),
+        ('wrap git commit -m "Lengthen the ribbon"', "ok\nerror: script test exited with code 1", 0),
+        ('wrap git commit -m "Lengthen the ribbon" | tail -3', "ok", 0),
+        ('git commit --dry-run -m "Lengthen the ribbon"', "ok", 0),
+        ("echo \"git commit -m 'Lengthen the ribbon'\"", "ok", 0),
+    ],
+)
+def test_a_commit_that_may_have_failed_is_not_told(tmp_path: Path, command: str, output: str, code: int) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash(command, output, code=code)
+    transcript.agent("Done.")
+    assert not any("committed" in line.lower() for line in list_summary(transcript, tmp_path))
+
+
+def test_a_commit_without_a_hash_is_not_told_after_the_history_was_rewritten(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash('wrap git commit -m "Lengthen the ribbon"', "ok")
+    transcript.bash("git reset --hard HEAD~1", "HEAD is now at 3f2a9c1 Start")
+    transcript.agent("Done.")
+    assert not any("committed" in line.lower() for line in list_summary(transcript, tmp_path))
+
+
+def test_a_part_of_the_tests_is_not_told_if_all_ran_as_well(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash("pytest", "40 passed in 2.1s")
+    transcript.bash("pytest tests/test_ribbon.py", "12 passed in 0.3s")
+    transcript.agent("Done.")
+    lines = list_summary(transcript, tmp_path)
+    assert [line for line in lines if "passes" in line] == ["`pytest` passes: 40 passed"]
+
+
+def test_a_small_cause_of_a_long_session_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Why is the label of the reel crooked?")
+    transcript.edit("src/label.py", "1", "2")
+    transcript.agent("The root cause: the label of `src/label.py` was glued on before the reel was dry.")
+    for part in ("ribbon", "string", "spool", "handle", "bridle", "canvas", "spar"):
+        transcript.person(f"Lengthen the {part} of the large kite")
+        transcript.edit(f"src/{part}.py", "1", "2")
+        transcript.edit(f"src/{part}_2.py", "1", "2")
+        transcript.agent(f"Lengthened the {part} in `src/{part}.py`.")
+    assert not any("root cause" in line for line in list_summary(transcript, tmp_path))
+
+
+@pytest.mark.parametrize("passes_later", [False, True])
+def test_a_check_that_kept_failing_in_a_subagent_is_open(tmp_path: Path, passes_later: bool) -> None:
+    transcript = Transcript()
+    transcript.person("Build a page that lists the kites of the shed.")
+    first = len(transcript.lines)
+    for _ in range(3):
+        transcript.bash("npm run build", "src/page.ts(2,3): error TS2304: Cannot find name 'shed'.", code=2)
+    transcript.lines[first:] = [
+        line.replace('"isSidechain": false', '"isSidechain": true') for line in transcript.lines[first:]
+    ]
+    if passes_later:
+        transcript.bash("npm run build", "built in 2s")
+    transcript.agent("The page is there.")
+    open_ends = [end.text for end in build_transcript_draft(transcript, tmp_path).open_ends]
+    assert any("`npm run build` fails" in text for text in open_ends) is not passes_later
+
+
+def test_a_remark_on_what_need_not_be_done_is_no_request(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.bash("cat src/ribbon.py", "2")
+    transcript.person("no need to check anything outside of the ribbon folder")
+    transcript.edit("src/ribbon.py", "2", "4")
+    assert not any("no need" in end.text for end in build_transcript_draft(transcript, tmp_path).open_ends)
