@@ -440,20 +440,21 @@ def is_pasted_line(text: str) -> bool:
 
 
 def remove_pasted_lines(text: str) -> str:
-    """Return the text without pasted lines.
+    """Return the text without pasted lines: those that look like output, a log, a diff or a review.
 
-    Of the same output are the lines between two pasted ones of a paragraph, indented lines and single words.
+    If there is one, these lines belong to it as well: indented ones, single words, and those that stand between two
+    pasted lines of a paragraph.
     """
     lines = [_LOG_TAIL.sub("", line) for line in text.splitlines()]
     pasted = [is_pasted_line(line) for line in lines]
     if any(pasted):
         pasted = [pasted[number] or bool(_CONTINUED_OUTPUT.match(line)) for number, line in enumerate(lines)]
-    start: int | None = None  # the last pasted line of the paragraph
+    last_pasted: int | None = None  # in this paragraph
     for number, line in enumerate(lines):
         if not line.strip():
-            start = None
+            last_pasted = None
         elif pasted[number]:
-            if start is not None:
-                pasted[start:number] = [True] * (number - start)
-            start = number
+            if last_pasted is not None:
+                pasted[last_pasted:number] = [True] * (number - last_pasted)
+            last_pasted = number
     return "\n".join(line for line, is_pasted in zip(lines, pasted, strict=True) if not is_pasted)

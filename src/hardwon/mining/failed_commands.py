@@ -233,8 +233,10 @@ def _get_first_group(match: re.Match[str]) -> str:
 def find_blaming_line(command: str, text: str) -> str:
     """Return the line of an output that calls a word of the command unknown; "" if there is none.
 
-    Some programs name the word in the next line, which is then added.
+    Such a line has a mark of blame, such as "unknown" or "invalid", is no usage text, and it or the next line has a
+    word of the command. The next line is added if only that one has the word.
     """
+    # A long output has its errors at its beginning or end.
     ends = cut_middle(text)
     marks = find_blame_marks(ends)
     if not marks:
@@ -407,9 +409,10 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
 
 
 def _begins_with_values(words: Sequence[str], word: str) -> bool:
-    """Return whether a call begins with options and their values, so that the word may be one of these.
+    """Return whether a call begins with options and their values, so that `word`, one of its words, may be a value.
 
-    The first bare word may be a subcommand. It is a value only if there are others, and all follow an option.
+    A later bare word may be one, such as `data` of `-v kite -w data`. The first one may be a subcommand instead, as in
+    `-v log`: it counts as a value only if there are further bare words and each of them follows an option.
     """
     bare_words = [item for item in words if not item.startswith("-")]
     if not bare_words or not words[0].startswith("-"):
@@ -476,12 +479,14 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     the word by its place alone.
     """
     words = [word for word in list_literal_words(command) if word != command.program]
+    # An error in one of the next two forms is about an option and nothing else, so there is no further search.
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
         return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
     if _LONG_OPTION.search(line):
         return next((word.partition("=")[0] for word in words if re.match(r"--\w", word)), "")
     for match in _WRONG_VALUE.finditer(line):
+        # The value is a word of its own, or what follows the `=` of an option.
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]
     after_nouns, other_words = list_named_words(line)
@@ -492,7 +497,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             return word
         if blames_word and any(word.startswith("-") and word.partition("=")[2] == token for word in words):
             return token
-    # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
+    # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument. A word in
+    # quotes is a likely find only where the error names it after a noun, or calls something unknown.
     for tokens, is_quoted in ((after_nouns, True), (other_words, blames_word)):
         searched_text = command.full_text if is_quoted else " ".join(words)
         for token in tokens:

@@ -249,7 +249,10 @@ def _iter_index_lines(observations: Sequence[BriefObservation], project: str) ->
 def _iter_summary_lines(
     summary: Mapping[str, Any] | None, *, told_statements: Sequence[str], has_handoff: bool
 ) -> Iterator[BriefLine]:
-    """Yield the last summary, without what other lines say; next to a handoff only what was learned."""
+    """Yield a heading, whose notice for the person is what was done and what is next, and the parts of a summary.
+
+    Left out is what other lines say, and beside a handoff everything but what was learned.
+    """
     if summary is None:
         return
     local_time = localtime(summary["at"])
@@ -260,7 +263,8 @@ def _iter_summary_lines(
     heading = _SUMMARY_HEADING.format(strftime("%Y-%m-%d", local_time))
     yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", heading_rank=1)
     told_word_sets = [tokenize(statement) for statement in told_statements]
-    # A title may be the cut beginning of the sentence, and a handoff's line ends with one.
+    # A line is told already if it begins like something told: a title may be the cut beginning of a sentence, and what
+    # a handoff tells may stand behind an arrow. Short beginnings prove nothing.
     told_starts: list[str] = []
     for statement in told_statements:
         for part in statement.split(handoffs.OUTCOME_ARROW):

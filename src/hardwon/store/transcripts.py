@@ -24,7 +24,7 @@ _POSITION_COLUMNS = tuple(ReadPosition.__annotations__)
 class ScannedCall(NamedTuple):
     """A call in a transcript and how it ended: fine, failed, refused or denied.
 
-    One that has not ended yet names in `waits` the result it waits for.
+    One that has not ended yet has in `waits` the key under which its result will come; else `waits` is empty.
     """
 
     key: str
@@ -70,7 +70,7 @@ def store_portions(connection: Connection, portions: Iterable[Portion], at: floa
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
-    """Store a portion's findings and its read position; return how many of its signals are new."""
+    """Store a portion's findings and its read position; return how many of its episodes, rows of `signals`, are new."""
     # A rewritten transcript may have a new outcome for a known call.
     connection.executemany(
         f"""

@@ -439,10 +439,13 @@ def _format_item(item: Any) -> str:
 
 
 def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
-    """Return a field of the form as a record has it; None for an empty text."""
+    """Return a field of the form as a record has it; UserError if a number is none.
+
+    An empty text is an empty list for a field of lines, every folder for the folder, and None for any other.
+    """
     kind = _FIELD_KINDS[name]
     if kind == "lines":
-        # A line that was not edited keeps its item, whose hidden characters the form showed replaced.
+        # The form shows an item with its hidden characters replaced; a line that was not edited keeps the item itself.
         original_items = {sanitize_value(_format_item(item)): item for item in _get_field(record, name) or ()}
         lines = [line for line in text.split("\n") if line.strip()]
         return [original_items.get(line, _parse_pattern(line)) for line in lines]

@@ -249,7 +249,7 @@ class JobRunner:
             self._loop.call_soon_threadsafe(self._handle_exit, kind, process)
 
     def _handle_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
-        """Release its jobs, publish its observations, and start what is due next unless it failed."""
+        """Go on after a process: start the next scan, or release its jobs, publish its observations, start what is due."""
         self._running_jobs.pop(kind, None)
         has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
         if has_failed or kind == _SCAN:
@@ -264,7 +264,7 @@ class JobRunner:
                 self._publish_message("observation", observation)
             self._last_published_id = observations.find_last_id(self.connection)
             if process.returncode == jobs.EXIT_UNFINISHED:
-                self._is_index_behind = True
+                self._is_index_behind = True  # its time was over before everything was indexed
             elif kind == jobs.DISTIL and not has_failed:
                 self._is_index_behind = False
                 # It had time for everything, so what is left cannot be indexed.

@@ -8,7 +8,10 @@ from hardwon.types import Event, HookReply
 
 
 def render_blocked_prompt(reason: str) -> dict[str, object]:
-    """Answer a typed decision without repeating it: Claude Code puts the prompt back into its input line anyway."""
+    """Return the reply that keeps a prompt from the model and shows the answer, which is `reason`.
+
+    Claude Code puts a blocked prompt back into its input line, so it need not repeat it above the answer as well.
+    """
     output = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
     return {"decision": "block", "reason": reason, "hookSpecificOutput": output}
 

@@ -209,12 +209,16 @@ class Reader:
                 yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
 
     def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:
-        """Yield a call; of a script nothing yet if this version reports what it runs."""
+        """Yield a call.
+
+        A script is not yielded yet if this version reports the commands that it runs (`has_items`): those are the calls
+        then, and the script is one only if it fails itself.
+        """
         key = shorten_id(get_first_text(item, "call_id", "id"))
         if not key:
             key = f"{hash_text(repr(call))}.{self.unnamed}"
             self.unnamed += 1
-        # A poll of a running process is shown as the command that started it.
+        # A poll of a running process, whose id is in `path`, is shown as the command that started it.
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
         command = call.command[:_MAX_REMEMBERED]

@@ -74,7 +74,8 @@ def is_transcript_path(path: str) -> bool:
 def is_opening_object(wire: JsonObject) -> bool:
     """Return whether an object has what an export of a session begins with.
 
-    A long `info` is cut before this is asked, and then only the name of the file tells.
+    Only the first bytes of a file are read for this. A long `info` does not fit into them and is None here; the caller
+    has already checked the name of the file, which must do then.
     """
     if "info" not in wire:
         return False
