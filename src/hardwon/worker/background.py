@@ -249,7 +249,11 @@ class JobRunner:
             self._loop.call_soon_threadsafe(self._handle_exit, kind, process)
 
     def _handle_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
-        """Go on after a process: start the next scan, or release its jobs, publish its observations, start what is due."""
+        """Go on after a process that ended.
+
+        After a scan start the next one; after others release their jobs, publish their observations, and start what is
+        due unless they failed.
+        """
         self._running_jobs.pop(kind, None)
         has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
         if has_failed or kind == _SCAN:

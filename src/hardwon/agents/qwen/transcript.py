@@ -71,8 +71,7 @@ def _add_outcome(result: Step, response: JsonObject, status: str) -> Step:
         return result._replace(denied=True)
     text, failed = parse_result(name, raw_text)
     if status == "cancelled":
-        # A person cancelled it; the blank stands for the reason, which is not in the transcript.
-        return result._replace(text=text, refused=" ")
+        return result._replace(text=text, refused=" ")  # by a person, who gave no words
     return result._replace(text=strip_fenced(text), failed=failed or status == "error" or "error" in values)
 
 
