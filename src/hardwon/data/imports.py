@@ -15,7 +15,8 @@ from typing import Any
 from hardwon import clock
 from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS
 from hardwon.errors import UserError
-from hardwon.privacy.cleaning import clean_id, clean_text
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.identifiers import clean_id
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials

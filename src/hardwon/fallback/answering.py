@@ -23,7 +23,7 @@ from hardwon.lessons.hook_replies import (
     reply_to_event,
 )
 from hardwon.lessons.matching import get_pattern_timeout
-from hardwon.privacy.cleaning import clean_ids
+from hardwon.privacy.identifiers import clean_ids
 from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from hardwon.privacy.private_tags import TAG_NAMES, map_strings, strip_private
-from hardwon.privacy.randomness import KNOWN_ID_PREFIXES, MIN_RANDOM_LENGTH, find_unbroken_runs, is_random
+from hardwon.privacy.randomness import MIN_RANDOM_LENGTH, find_unbroken_runs, is_random
 from hardwon.privacy.redaction import MIN_RUN_LENGTH, find_secret_spans, redact_text
 from hardwon.text.characters import fold_case
-from hardwon.types import replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
-
-    from hardwon.types import Event
-
-_ID_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
-_SHORT_LENGTH = 16  # no vendor's keys are alphanumeric and shorter than this
-_MAX_NAME_LENGTH = 2 * _SHORT_LENGTH  # of an id of letters only
-_HEX_DIGITS = "0123456789abcdefABCDEF"
-_UUID_LENGTH = 36
 
 
 def clean_text(text: str) -> str:
@@ -98,48 +89,3 @@ def _find_sentences(state: Any) -> Iterator[str]:
     elif isinstance(state, list | tuple):
         for value in state:
             yield from _find_sentences(value)
-
-
-def clean_ids(event: Event) -> Event:
-    """Return the event with every id that looks like a secret replaced.
-
-    This runs for every event, so ids of the usual forms pass a cheap check, and only others are searched for secrets.
-    """
-    changes = {}
-    for field in _ID_FIELDS:
-        value = getattr(event, field)
-        cleaned = clean_id(value)
-        if cleaned != value:
-            changes[field] = cleaned
-    return replace(event, **changes) if changes else event
-
-
-def clean_id(text: str) -> str:
-    """Return the id, or a hash of it if it looks like a secret; records with the same id still belong together."""
-    if _is_usual_id(text) or clean_text(text) == text:
-        return text
-    from hashlib import sha256
-
-    return f"redacted-{sha256(b'hardwon id ' + text.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def _is_usual_id(text: str) -> bool:
-    """Return whether this is a UUID, a short id, a name of letters only or an id with a known prefix.
-
-    The empty text is none of these.
-    """
-    length = len(text)
-    # A UUID has groups of 8, 4, 4, 4 and 12 digits.
-    if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
-        other_chars = text.replace("-", "").strip(_HEX_DIGITS)
-        return not other_chars
-    plain = text.replace("-", "").replace("_", "")
-    if length < _SHORT_LENGTH:
-        return plain.isalnum()
-    if plain.isalpha():
-        return length < _MAX_NAME_LENGTH
-    for prefix in KNOWN_ID_PREFIXES:
-        rest = text[len(prefix) :]
-        if text.startswith(prefix) and rest.isalnum():
-            return True
-    return False

@@ -27,7 +27,8 @@ from hardwon.agents.transcript_steps import (
     parse_timestamp,
 )
 from hardwon.privacy import event_filter
-from hardwon.privacy.cleaning import clean_ids, clean_state
+from hardwon.privacy.cleaning import clean_state
+from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
 from hardwon.store import db, deletions, jobs, reports, sessions, transcripts

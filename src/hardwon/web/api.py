@@ -28,7 +28,7 @@ from hardwon.data import exports
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file, lookup, manifest
 from hardwon.lessons.record import to_lesson_record
-from hardwon.privacy.cleaning import clean_id
+from hardwon.privacy.identifiers import clean_id
 from hardwon.search import brief, indexing, query_scope
 from hardwon.search.records import fetch_records
 from hardwon.search.search import search_records

@@ -25,7 +25,8 @@ from hardwon.lessons.hook_replies import AFTER_CALL_EVENTS, is_answered_by_hardw
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.patterns import PatternCache
 from hardwon.privacy import event_filter
-from hardwon.privacy.cleaning import clean_ids, clean_text
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import extract_agent_prompt
 from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool

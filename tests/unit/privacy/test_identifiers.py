@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.privacy.cleaning import clean_id, clean_ids
+from hardwon.privacy.identifiers import clean_id, clean_ids
 from hardwon.types import Event, replace
 
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
