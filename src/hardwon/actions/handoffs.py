@@ -51,12 +51,12 @@ def _find_own_session(
 ) -> dict[str, Any] | None:
     """Return the session whose agent runs this command; None if none is recorded, UserError if several may be meant."""
     ids = _list_session_ids(environment)
-    named: list[dict[str, Any]] = []
+    own_sessions: list[dict[str, Any]] = []
     for session_id in ids:
-        named += sessions.find_by_session_id(connection, session_id)
-    if named:
+        own_sessions += sessions.find_by_session_id(connection, session_id)
+    if own_sessions:
         # An agent that runs inside another's shell inherits the outer id: the inner session is the latest.
-        return max(named, key=lambda row: float(row["last_at"]))
+        return max(own_sessions, key=lambda row: float(row["last_at"]))
     # The agent says which session it is, and that one is not recorded: another one must not be taken for it.
     if ids:
         return None

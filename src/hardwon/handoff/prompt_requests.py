@@ -149,12 +149,12 @@ def _strip_report(text: str) -> str:
         if not _REPORTED_SPEECH.search(line) or len(following) < _MIN_REPORTED_LINES:
             continue
         kept_parts = []
-        before = "\n".join(lines[:number]).strip()
-        if before:
-            kept_parts.append(before)
+        own_words = "\n".join(lines[:number]).strip()
+        if own_words:
+            kept_parts.append(own_words)
         last_line = following[-1]
         has_closing_order = bool(ORDERS.match(last_line) or ASKS_FOR_WORK.search(last_line))
-        if not before and not has_closing_order:
+        if not own_words and not has_closing_order:
             kept_parts.append(f"{line.strip().rstrip(':')}.")
         if has_closing_order:
             kept_parts.append(last_line)

@@ -419,7 +419,7 @@ def _begins_with_values(words: Sequence[str], word: str) -> bool:
         return False
     if word != bare_words[0]:
         return True
-    values = [item for before, item in pairwise(words) if before.startswith("-") and not item.startswith("-")]
+    values = [item for previous, item in pairwise(words) if previous.startswith("-") and not item.startswith("-")]
     return len(bare_words) > 1 and len(values) == len(bare_words)
 
 

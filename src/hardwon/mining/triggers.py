@@ -425,8 +425,8 @@ def matches_command(
     `search` takes a pattern and a text. The default has no time limit, so it is only for patterns that hardwon built.
     """
     is_full = triggers.get("commandMatchTarget") == "full"
-    whole = command if is_full else get_command_code(command)
-    views = [(whole, command)]  # the text that patterns are tried on, and the one that exceptions are tried on
+    whole_command = command if is_full else get_command_code(command)
+    views = [(whole_command, command)]  # the text that patterns are tried on, and the one that exceptions are tried on
     parts = list_simple_commands(command)
     for part, source_text in zip(parts, list_source_texts(command, parts), strict=True):
         view = part.full_text if is_full else " ".join(part.code.split())
