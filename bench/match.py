@@ -17,8 +17,9 @@ import tempfile
 from time import perf_counter
 
 from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event

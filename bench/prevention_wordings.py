@@ -17,7 +17,7 @@ from prevention_machine import HOLD, Case
 from prevention_policies import TinyPolicy, build_turns
 from prevention_traps import TRAPS, Trap
 
-from hardwon.lessons.hook_replies import HELD_INTRO, RETRY_HINT
+from hardwon.lessons.call_replies import HELD_INTRO, RETRY_HINT
 from hardwon.text.fence import fence_text
 
 

@@ -21,12 +21,12 @@ from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
-from hardwon.lessons import hook_replies, review_queue, validation
+from hardwon.lessons import call_replies, review_queue, validation
 from hardwon.lessons import lessons_file as lesson_files
 from hardwon.lessons import record as records
 from hardwon.lessons.delivery import SessionClaims
-from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.manifest import compile_entries
+from hardwon.lessons.manifest_index import open_index
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.replay import build_prefilter
@@ -282,14 +282,14 @@ class Guard:
 
         event = _make_event(call)
         events = [event]
-        if call.agent_name in hook_replies.AGENTS_NOTED_AFTER_CALL and (
+        if call.agent_name in call_replies.AGENTS_NOTED_AFTER_CALL and (
             call.agent_name != "opencode" or not call.is_failed
         ):
             # These read notes with the result, and opencode none with one that failed.
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
         for reply_event in events:
-            reply = hook_replies.reply_to_call(
+            reply = call_replies.reply_to_call(
                 reply_event, self._index, _ClaimsInMemory(event, delivered), self._patterns
             )
             firings += [Firing(injection.lesson, injection.delivery) for injection in reply.deliveries]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import stat
 
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 LESSONS = "lessons.json"
 CONFIG = "config.json"
 TRUSTED_PROJECTS = "trusted.json"
@@ -22,6 +26,7 @@ BUILD_LOCK = "building.lock"
 FAILED_BUILD = "manifest.unbuilt"
 WORKER_LOG = "logs/worker.log"
 HOOK_LOG = "logs/hook.log"
+_MAX_HOOK_LOG_BYTES = 200_000
 
 
 def get_home() -> str:
@@ -88,6 +93,12 @@ def append_to_log(path: str, lines: str, max_bytes: int) -> None:
             file.write(lines)
     except OSError:
         pass
+
+
+def append_to_hook_log(home: str, lines: Sequence[str], at: float) -> None:
+    """Append lines for `hardwon doctor`."""
+    text = "".join([f"{at:.0f} {line}\n" for line in lines])
+    append_to_log(os.path.join(home, HOOK_LOG), text, _MAX_HOOK_LOG_BYTES)
 
 
 def write_document(home: str, path: str, text: str) -> None:

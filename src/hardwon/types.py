@@ -37,6 +37,11 @@ OLD_LESSON_KEYS = {"mistake": "problem", "fix": "solution", "remediation": "solu
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 FILE_TOOLS = (*EDIT_TOOLS, "Read", GLOB_TOOL, "Grep")
 PROGRAM_NAME = "hardwon"
+# Of the ids of sessions, messages and calls: these are random but not secret.
+KNOWN_ID_PREFIXES = (
+    *("toolu_", "session_", "msg_", "req_", "call_", "resp_", "chatcmpl-", "item_", "thread_", "run_", "asst_"),
+    *("ses_", "prt_", "agent_", "agent-", "rs_", "fc_"),
+)
 # The environment variables in which each model provider looks for its key.
 API_KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -50,9 +55,7 @@ def frozen(cls: type[T]) -> type[T]:
     """Make a class frozen, like a dataclass: positional or keyword fields, equality, hash, repr."""
     fields = tuple(cls.__annotations__)
     template = {name: getattr(cls, name, None) for name in fields}  # in the order of the fields
-    required = [name for name in fields if not hasattr(cls, name)]
-    # By the number of positional values: the fields that must then be given by name.
-    required_names = [frozenset(required).difference(fields[:count]) for count in range(len(fields) + 1)]
+    required = frozenset([name for name in fields if not hasattr(cls, name)])
 
     def init(self: object, *args: object, **kwargs: object) -> None:
         # Mining builds tens of thousands of these, so what is wrong is only looked for if something is.
@@ -61,43 +64,47 @@ def frozen(cls: type[T]) -> type[T]:
             return
         names = kwargs.keys()
         positional_names = fields[: len(args)]
+        required_names = required.difference(positional_names)
         field_values = {**template, **dict(zip(fields, args, strict=False)), **kwargs}
         is_complete = (
             len(args) <= len(fields)
             and len(field_values) == len(fields)
-            and names >= required_names[len(args)]
+            and names >= required_names
             and names.isdisjoint(positional_names)
         )
         if not is_complete:
             unknown = names - template.keys()
             doubled = names & set(positional_names)
-            missing = required_names[min(len(args), len(fields))] - names
+            missing = required_names - names
             described = sorted(unknown | doubled | missing) or [f"{len(args)} positional values"]
             raise TypeError(f"{cls.__name__}: {', '.join(described)} missing, given twice, or not a field")
         self.__dict__.update(field_values)
 
-    def refuse_change(self: object, name: str, value: object = None) -> None:
-        raise AttributeError(f"{cls.__name__}.{name} is frozen")
-
-    def is_equal(self: object, other: object) -> bool:
-        return self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented
-
-    def describe(self: object) -> str:
-        values = [f"{name}={value!r}" for name, value in self.__dict__.items()]
-        return f"{cls.__name__}({', '.join(values)})"
-
-    members: dict[str, object] = {
-        "__init__": init,
-        "__setattr__": refuse_change,
-        "__delattr__": refuse_change,
-        "__eq__": is_equal,
-        "__hash__": lambda self: hash(tuple(self.__dict__.values())),
-        "__repr__": describe,
-        "__match_args__": fields,
-    }
-    for name, member in members.items():
+    for name, member in (("__init__", init), ("__match_args__", fields), *_SHARED_MEMBERS):
         setattr(cls, name, member)
     return cls
+
+
+def _refuse_change(self: object, name: str, value: object = None) -> None:
+    raise AttributeError(f"{type(self).__name__}.{name} is frozen")
+
+
+def _is_equal(self: object, other: object) -> bool:
+    return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+
+def _describe(self: object) -> str:
+    values = [f"{name}={value!r}" for name, value in self.__dict__.items()]
+    return f"{type(self).__name__}({', '.join(values)})"
+
+
+_SHARED_MEMBERS: tuple[tuple[str, object], ...] = (
+    ("__setattr__", _refuse_change),
+    ("__delattr__", _refuse_change),
+    ("__eq__", _is_equal),
+    ("__hash__", lambda self: hash(tuple(self.__dict__.values()))),
+    ("__repr__", _describe),
+)
 
 
 def replace(value: T, **changes: object) -> T:

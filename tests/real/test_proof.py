@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from hardwon.lessons.delivery import draw_fraction
-from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.manifest_index import open_index
 from tests.support.house import run_at_terminal
 
 from .conversation import Session

@@ -23,7 +23,7 @@ from hardwon.errors import UserError
 from hardwon.handoff import handoffs
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import manifest
-from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.manifest_index import open_index
 from hardwon.memories import memories
 from hardwon.store import approvals as rows
 from hardwon.store import candidates, db, reflections

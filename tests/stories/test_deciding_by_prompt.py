@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.lessons.hook_replies import parse_decision
+from hardwon.lessons.typed_prompts import parse_decision
 from tests.support.handoff_drafts import DRAFT, PNPM, DraftWriter, create_repository, list_memory_files, run_git
 from tests.support.house import House, bash, lesson, prompt
 

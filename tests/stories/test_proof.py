@@ -15,7 +15,7 @@ import pytest
 from hardwon import clock
 from hardwon.efficacy import ledger
 from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS, draw_fraction
-from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.manifest_index import open_index
 from hardwon.store import db, efficacy
 from hardwon.store.efficacy import Firing
 from hardwon.web import insights, render

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.lessons.hook_replies import parse_decision
+from hardwon.lessons.typed_prompts import parse_decision
 from tests.support.handoff_drafts import AGENT, DraftWriter, create_repository
 from tests.support.house import House, lesson
 

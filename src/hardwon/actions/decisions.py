@@ -21,14 +21,8 @@ from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
 from hardwon.lessons import compiled_brief, lessons_file, manifest, review_queue
-from hardwon.lessons.hook_replies import (
-    REFUSED_DECISION,
-    TypedDecision,
-    append_to_hook_log,
-    parse_decision,
-    refuse_decision,
-)
 from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
+from hardwon.lessons.typed_prompts import REFUSED_DECISION, TypedDecision, parse_decision, refuse_decision
 from hardwon.memories import memories
 from hardwon.memories.memory_files import get_memory_path
 from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
@@ -284,7 +278,7 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
             log.warning("what a person typed was not taken: %s", line)
             lines.append(f"what you typed was not taken: {line}")
     if lines:
-        append_to_hook_log(home, lines, clock.now())
+        paths.append_to_hook_log(home, lines, clock.now())
 
 
 def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:

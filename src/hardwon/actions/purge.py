@@ -23,7 +23,7 @@ from hardwon.data import backups, exports
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
 from hardwon.handoff.reflection import DRAFT_SUFFIX, DRAFTS_FOLDER, LOGS_FOLDER
-from hardwon.lessons import compiled_brief, hook_replies
+from hardwon.lessons import compiled_brief, session_replies
 from hardwon.mining import proposals, scan
 from hardwon.sessions import transcript_import
 from hardwon.store import db, purge, transcripts
@@ -238,7 +238,7 @@ def _list_claim_folders(scope: _Scope) -> list[str]:
             claims.get_claim_folder(scope.home, session),
             claims.get_claim_folder(scope.home, session, claims.PRIVATE_PREFIX),
             claims.get_claim_folder(scope.home, session, claims.HARDWON_TURN_PREFIX),
-            claims.get_claim_folder(scope.home, hook_replies.DUPLICATE_PREFIX + session),
+            claims.get_claim_folder(scope.home, session_replies.DUPLICATE_PREFIX + session),
         ]
     return folders
 

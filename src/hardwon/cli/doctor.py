@@ -18,8 +18,8 @@ from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest
 from hardwon.lessons.health import check_lessons
-from hardwon.lessons.hook_replies import REFUSED_DECISION
 from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.typed_prompts import REFUSED_DECISION
 from hardwon.search.backlog import describe_backlog
 from hardwon.sessions.spool import find_unreadable, read_spooled_records
 from hardwon.store import db, retention

@@ -424,7 +424,7 @@ def check(as_json: bool) -> None:
 
 def _count_in_force(home: str) -> int:
     """Return how many lessons the last good manifest has."""
-    from hardwon.lessons.hook_replies import open_index
+    from hardwon.lessons.manifest_index import open_index
 
     try:
         return len(open_index(home))

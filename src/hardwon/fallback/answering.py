@@ -9,22 +9,13 @@ import os
 import sys
 from time import monotonic, process_time, sleep, time
 
-from hardwon import claims, paths, pauses
+# What most calls do not need is imported in the functions below.
+from hardwon import paths
 from hardwon.agents import load_agent, read_event, write_reply
-from hardwon.fallback import worker_start
-from hardwon.lessons.hook_replies import (
-    answer_prompt,
-    can_be_for_hardwon,
-    deny_protected_call,
-    is_answered_by_hardwon,
-    open_index,
-    parse_decision,
-    refuse_decision,
-    reply_to_event,
-)
-from hardwon.lessons.matching import get_pattern_timeout
+from hardwon.lessons.call_replies import deny_protected_call
+from hardwon.lessons.hook_replies import reply_to_event
+from hardwon.lessons.manifest_index import open_index
 from hardwon.privacy.identifiers import clean_ids
-from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -44,7 +35,6 @@ _WORKER_START_SECONDS = 1.5
 _START_BUDGET_SHARE = 0.4  # of a prompt's timeout, spent on a starting worker; its answer may take half of the timeout
 BUILD_SECONDS = 10.0  # most agents stop a hook sooner, and the build then goes on without it
 _SESSION_START_BUILD_SECONDS = 4.0  # shorter, because a person is waiting
-MAX_LOG_BYTES = 200_000
 
 
 def answer_event(agent: str, kind: str, home: str, event_id: str, payload: bytes, ask_worker: AskWorker) -> bytes:
@@ -66,11 +56,15 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
     worker_answer = None
     # While there is a pause, `hook.py` asks nobody: the worker must not see what is paused.
     if os.path.exists(os.path.join(home, paths.PAUSES)):
+        from hardwon import claims, pauses
+
         if pauses.is_paused(home, event.cwd, event.at):
             claims.mark_paused(home, event.session, event.at)
             return EMPTY_ANSWER
         worker_answer = ask_worker(agent, kind, home, event_id, payload)
     if not worker_answer and _can_start_worker(home, event):
+        from hardwon.fallback import worker_start
+
         deadline = started + _WORKER_START_SECONDS
         if event.kind != "SessionStart":
             budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * _START_BUDGET_SHARE
@@ -91,6 +85,8 @@ def _can_start_worker(home: str, event: Event) -> bool:
     # A session start has seconds to spare, and only the worker can carry out what is typed to hardwon.
     if event.kind != "SessionStart" and not _is_typed_to_hardwon(event):
         return False
+    from hardwon.fallback import worker_start
+
     # A worker that listens but does not answer is stuck, so asking again would only cost the same time again.
     return not _is_worker_listening(home) and worker_start.can_start(home, event.at)
 
@@ -114,7 +110,11 @@ def _is_worker_listening(home: str) -> bool:
 
 def _is_typed_to_hardwon(event: Event) -> bool:
     """Return whether a person may have typed a decision or a lesson, and not the name of a command with such a text."""
-    return event.kind == "UserPromptSubmit" and event.source != "command" and can_be_for_hardwon(event.prompt)
+    if event.kind != "UserPromptSubmit" or event.source == "command":
+        return False
+    from hardwon.lessons.typed_prompts import can_be_for_hardwon
+
+    return can_be_for_hardwon(event.prompt)
 
 
 def _answer_from_manifest(event: Event, home: str) -> bytes:
@@ -123,7 +123,7 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
     filtered_event = None
     # A PreToolUse is recorded only if it is denied: what ran is reported by PostToolUse. What a person types to hardwon
     # is no part of the session.
-    if event.kind != "PreToolUse" and not is_answered_by_hardwon(event):
+    if event.kind != "PreToolUse" and not _is_answered_by_hardwon(event):
         filtered_event = _filter_event(event, home, index)
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
         _spool_event(home, event, filtered_event)  # the agent may stop the hook before the build ends
@@ -136,11 +136,22 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
         # hardwon's own files are guarded even in a home without lessons.
         reply = deny_protected_call(event, home) or EMPTY_REPLY
     elif _is_typed_to_hardwon(event):
+        from hardwon.lessons.typed_prompts import answer_prompt
+
         reply = answer_prompt(event, _answer_typed_prompt(home, event))
     if reply.deny and event.kind == "PreToolUse":
         filtered_event = _filter_event(replace(event, denied=True), home, index)
     _spool_event(home, event, filtered_event, reply.deliveries)
     return write_reply(event, reply)
+
+
+def _is_answered_by_hardwon(event: Event) -> bool:
+    """Return whether a person typed this prompt to hardwon, so that the model does not see it."""
+    if event.kind != "UserPromptSubmit":
+        return False
+    from hardwon.lessons.typed_prompts import is_answered_by_hardwon
+
+    return is_answered_by_hardwon(event)
 
 
 class FallbackSources:
@@ -195,6 +206,8 @@ def _spool_event(home: str, event: Event, filtered_event: Event | None, deliveri
     """Spool what may be kept of an event, if anything; this replaces an earlier spool file of the same event."""
     if not deliveries and not filtered_event:
         return  # nothing of it may be kept
+    from hardwon.sessions import spool
+
     try:
         spool.spool_event(home, event, filtered_event=filtered_event, deliveries=deliveries)
     except OSError as error:  # the agent still gets its answer
@@ -310,7 +323,9 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
 
     A spool file cannot prove later who wrote it. So a decision is not spooled, and a lesson becomes a proposal.
     """
+    from hardwon.lessons.typed_prompts import parse_decision, refuse_decision
     from hardwon.privacy.cleaning import clean_text
+    from hardwon.sessions import spool
 
     if parse_decision(event.prompt.split()):
         if doubt := _find_doubt(home, event):
@@ -356,6 +371,8 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
     import _signal  # type: ignore[import-not-found]  # `signal` would import enum
     import re
 
+    from hardwon.lessons.matching import get_pattern_timeout
+
     def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
@@ -378,5 +395,4 @@ def _log_error(home: str, kind: str, error: Exception) -> None:
     while trace:
         location = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
         trace = trace.tb_next
-    line = f"{time():.0f} {kind} {type(error).__name__} at {location}\n"
-    paths.append_to_log(os.path.join(home, paths.HOOK_LOG), line, MAX_LOG_BYTES)
+    paths.append_to_hook_log(home, [f"{kind} {type(error).__name__} at {location}"], time())

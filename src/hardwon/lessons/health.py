@@ -18,11 +18,11 @@ from hardwon import clock, paths, projects
 from hardwon.agents.installation import Check
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
-from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
 from hardwon.lessons.manifest import APPROVE_COMMAND, BuildResult, find_lesson_tools
-from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.manifest_index import ManifestIndex, open_index
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.replay import Replay, to_event
 from hardwon.projects import is_in_scope

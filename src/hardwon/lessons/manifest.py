@@ -19,10 +19,9 @@ from hardwon.clock import format_iso
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file, manifest_index
 from hardwon.lessons.delivery import FIX_MARK
-from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.globs import compile_glob
 from hardwon.lessons.lessons_file import LessonsFile
-from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.lessons.matching import compile_glob
+from hardwon.lessons.manifest_index import ManifestIndex, open_index
 from hardwon.lessons.patterns import find_literal_sets
 from hardwon.lessons.record import (
     compute_version,

@@ -18,6 +18,7 @@ import sys
 from bisect import bisect_left
 from itertools import accumulate, chain
 
+from hardwon import paths
 from hardwon.text.characters import fold_case
 from hardwon.types import Glob, ManifestEntry, Pattern
 
@@ -122,6 +123,11 @@ class ManifestIndex:
             if piece_index < len(self._pieces) and self._pieces[piece_index] == piece:
                 piece_indexes.append(piece_index)
         return piece_indexes
+
+
+def open_index(home: str) -> ManifestIndex:
+    """Open the compiled manifest; FileNotFoundError if it is missing, ValueError if it is invalid."""
+    return ManifestIndex(os.path.join(home, paths.LESSON_INDEX))
 
 
 def build(

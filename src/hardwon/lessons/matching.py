@@ -3,21 +3,14 @@
 `toolNames` must include the call's tool. Any command pattern may match, on the whole command or on a simple command in
 it. For other tools, path and content must both match if the lesson names them. A lesson with patterns never matches by
 its tool alone.
-
-Globs follow gitignore's rules and are compiled to regular expressions when the manifest is built. Git asks which glob
-is the last to match a path, and whether a folder above it was included already. So a compiled glob matches one path
-exactly, and `has_matching_glob` walks down from the top. Unlike in gitignore, a leading `/` is the root of the file
-system. A star takes the nearest place where the rest fits and never backtracks (`(?>...)`): the part after it has a
-fixed length, so no other place could do better, and no glob can make a hook slow.
 """
 
 from __future__ import annotations
 
-from posixpath import join, normpath
-
+from hardwon.lessons.call_texts import MAX_PARSED_CHARS, list_searched_paths, resolve_path
 from hardwon.projects import find_git_root, is_in_scope, list_equivalent_folders
 from hardwon.shell.parsing import extract_code, list_source_texts, parse_with_code, remove_spans
-from hardwon.types import GLOB_TOOL, PROGRAM_NAME, SHELL_TOOL, Glob, Match, Pattern, frozen
+from hardwon.types import PROGRAM_NAME, SHELL_TOOL, Glob, Match, Pattern, frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,31 +21,9 @@ if TYPE_CHECKING:
 
     PatternSearch = Callable[[Pattern, str], bool]
 
-_MAX_PARSED_CHARS = 200_000  # parsing a longer command as a shell does takes more time than a hook has
 _MAX_PIECES, _MAX_PIECE_CHARS = 2_000, 2_000  # for a command that is too long to parse
-_MAX_GLOB_CHARS, _MAX_ALTERNATIVES = 1_000, 16  # longest pattern of a Glob call, and most expansions of its braces
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
-_QUOTING = str.maketrans("", "", "'\"\\")
-_POSIX_CLASSES = {  # as git defines them, for ASCII only
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "blank": r" \t",
-    "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r" \t\n\r",
-    "upper": "A-Z",
-    "xdigit": "0-9A-Fa-f",
-}
 _OUTSIDE = "../"
-_NOT_OUTSIDE = r"(?!\.\./)"
-_MAYBE_OUTSIDE = r"(?>(?:\.\./)*)"
-_GLOB_CHAR = "[^/]"
-_GLOB_NAME = f"{_GLOB_CHAR}+"
-_GLOB_FOLDER = f"(?:{_GLOB_NAME}/)"
 
 
 def get_pattern_timeout(text: str) -> float:
@@ -113,25 +84,11 @@ def prepare_call(
         views,
         guarded_views,
         find_git_root(event.cwd) if project_root is None else project_root,
-        _resolve_path(event.path, event.cwd),
+        resolve_path(event.path, event.cwd),
         event.content,
         tuple(list_equivalent_folders(event.cwd) if equivalent_folders is None else equivalent_folders),
-        _list_searched_paths(event),
+        list_searched_paths(event),
     )
-
-
-def list_call_texts(event: Event) -> list[str]:
-    """Return the texts that must contain a pattern's literal for it to match any view of the call.
-
-    The views need not be built for that: they differ from the command only by removed quotes, backslashes and repeated
-    blanks.
-    """
-    texts = [_resolve_path(event.path, event.cwd), event.content, *_list_searched_paths(event)]
-    if event.tool == SHELL_TOOL:
-        texts.append(event.command)
-        if len(event.command) <= _MAX_PARSED_CHARS:
-            texts.append(" ".join(event.command.translate(_QUOTING).split()))
-    return texts
 
 
 def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> Match | None:
@@ -214,7 +171,7 @@ def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
 
     A command that is too long, or that cannot be parsed, is split roughly, and then both are the same.
     """
-    parsed = parse_with_code(command) if len(command) <= _MAX_PARSED_CHARS else None
+    parsed = parse_with_code(command) if len(command) <= MAX_PARSED_CHARS else None
     if parsed is None:
         rough_views = _split_roughly(command)
         return CommandViews(rough_views, rough_views), CommandViews(rough_views, rough_views)
@@ -259,42 +216,6 @@ def _split_roughly(command: str) -> tuple[CommandView, ...]:
         CommandView(" ".join(piece.split()), piece) for piece in pieces if len(piece) < _MAX_PIECE_CHARS
     )
     return (*views, CommandView(command, command))
-
-
-def _list_searched_paths(event: Event) -> tuple[str, ...]:
-    """Return the pattern of a Glob call as paths that a lesson's globs can match.
-
-    A star of the call is treated as a name: `src/**/*.proto` is in `src` and ends in `.proto`. As `**` may stand for no
-    folder, the pattern is also tried without it.
-    """
-    if event.tool != GLOB_TOOL or not event.content or len(event.content) > _MAX_GLOB_CHARS:
-        return ()
-    folder = join(event.cwd, event.path)
-    searched_paths: dict[str, None] = {}
-    for pattern in _expand_braces(event.content):
-        for spelling in (pattern, pattern.replace("**/", "")):
-            searched_paths[normpath(join(folder, spelling))] = None
-    return tuple(searched_paths)
-
-
-def _expand_braces(pattern: str) -> list[str]:
-    """Expand the braces of a pattern: `*.{ts,tsx}` gives `*.ts` and `*.tsx`."""
-    expanded: list[str] = []
-    pending = [pattern]
-    while pending and len(expanded) + len(pending) <= _MAX_ALTERNATIVES:
-        spelling = pending.pop()
-        closing = spelling.find("}")
-        opening = spelling.rfind("{", 0, max(closing, 0))  # the innermost pair first
-        if opening < 0:
-            expanded.append(spelling)
-            continue
-        names = spelling[opening + 1 : closing].split(",")
-        pending += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
-    return [*expanded, *pending][:_MAX_ALTERNATIVES]
-
-
-def _resolve_path(path: str, cwd: str) -> str:
-    return normpath(join(cwd, path)) if path else ""
 
 
 def _get_relative_path(absolute: str, project_root: str) -> str:
@@ -347,152 +268,3 @@ def _iter_prefixes(path: str) -> Iterator[str]:
         pos += 1
     if path.rpartition("/")[2] not in ("", ".."):
         yield path
-
-
-def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -> Glob | None:
-    """Compile a glob; None for blanks, comments, and globs that match nothing, such as an unclosed class."""
-    # Compiled here, because pathspec cannot express git's rule about excluded folders.
-    from re import IGNORECASE  # imported late because `re` costs a cold hook 14 ms
-
-    body = "" if glob.startswith("#") else _strip_trailing_blanks(glob)
-    is_include = not body.startswith("!")
-    body = body.removeprefix("!")
-    if user_home and (body == "~" or body.startswith("~/")):
-        # The home's own name may contain what is special in a glob.
-        escaped_home = ""
-        for char in user_home.rstrip("/"):
-            escaped_home += f"\\{char}" if char in "\\*?[" else char
-        body = escaped_home + body[1:]
-    folders_only = body.endswith("/")
-    body = body.removesuffix("/")
-    is_absolute = body.startswith("/")
-    try:
-        segments = [_compile_segment(tokens) for tokens in _split_at(_split_tokens(body[is_absolute:]), "/")]
-    except (IndexError, KeyError, ValueError):
-        return None  # the glob ends inside an escape or a class, or names an unknown class
-    if not all(segments):
-        return None  # a double slash or an empty glob matches no path
-    # As in gitignore, a glob without a slash matches at any depth.
-    if "/" not in body:
-        segments.insert(0, "**")
-    root = _NOT_OUTSIDE
-    if is_absolute:
-        root = "/"
-    elif segments[0] == "**":
-        root = _MAYBE_OUTSIDE
-    source = rf"\A{root}{_compile_path(segments)}\Z"
-    return Glob(source, int(IGNORECASE) if ignore_case else 0, is_include, folders_only, is_absolute)
-
-
-def _strip_trailing_blanks(glob: str) -> str:
-    stripped = glob.rstrip(" ")
-    # As in gitignore, a trailing blank stays if it is escaped.
-    escaped = (len(stripped) - len(stripped.rstrip("\\"))) % 2
-    return glob[: len(stripped) + escaped]
-
-
-def _split_tokens(body: str) -> list[str]:
-    """Split a glob into `/`, `*` and `**`, and regular expressions for single characters."""
-    from re import escape
-
-    tokens = []
-    pos = 0
-    while pos < len(body):
-        token = body[pos]
-        pos += 1
-        if token == "*" and body.startswith("*", pos):
-            token = "**"
-            pos = len(body) - len(body[pos:].lstrip("*"))
-        elif token == "?":
-            token = _GLOB_CHAR
-        elif token == "[":
-            token, pos = _compile_class(body, pos)
-        elif token == "\\":
-            token = escape(body[pos])
-            pos += 1
-        elif token not in "*/":
-            token = escape(token)
-        tokens.append(token)
-    return tokens
-
-
-def _compile_class(body: str, pos: int) -> tuple[str, int]:
-    """Return the class that opened just before `pos`, and the position after it."""
-    from re import escape, match
-
-    negated = body[pos] in "!^"
-    first_pos = pos = pos + negated
-    items: list[str] = []
-    low = ""
-    # A `]` directly after the opening bracket is a member of the class.
-    while (char := body[pos]) != "]" or pos == first_pos:
-        if char == "-" and low and body[pos + 1] != "]":
-            pos += 2 if body[pos + 1] == "\\" else 1
-            if low <= body[pos]:
-                items.append(f"{escape(low)}-{escape(body[pos])}")
-            low = ""
-        elif body.startswith("[:", pos) and body.find(":]", pos + 2) + 1 == body.index("]", pos + 2):
-            end = body.index("]", pos + 2)  # of a class such as `[:alpha:]`
-            items.append(_POSIX_CLASSES[body[pos + 2 : end - 1]])
-            pos = end
-            low = ""
-        else:
-            pos += char == "\\"
-            low = body[pos]
-            items.append(escape(low))
-        pos += 1
-    class_body = "".join(items)
-    # No class matches a slash.
-    if negated:
-        source = f"[^/{class_body}]"
-    elif match(f"[{class_body}]", "/"):
-        source = f"(?!/)[{class_body}]"
-    else:
-        source = f"[{class_body}]"
-    return source, pos + 1
-
-
-def _compile_segment(tokens: Sequence[str]) -> str:
-    """Return the pattern of what stands between two slashes; `**` alone stays, for `_compile_path`.
-
-    Within other text `**` means the same as `*`.
-    """
-    if list(tokens) == ["**"]:
-        return "**"
-    starred = ["*" if token == "**" else token for token in tokens]
-    if starred == ["*"]:
-        return _GLOB_NAME
-    parts = ["".join(part_tokens) for part_tokens in _split_at(starred, "*")]
-    return _join_with_gaps(parts, _GLOB_CHAR)
-
-
-def _compile_path(segments: list[str]) -> str:
-    """Return the pattern of a whole path; `**` stands for any number of folders."""
-    if segments[-1] == "**":
-        # A trailing `/**` matches what is inside the folder, not the folder.
-        segments = [*segments, _GLOB_NAME]
-    *leading, last = _split_at(segments, "**")
-    parts = []
-    for folders in leading:
-        parts.append("".join(f"{folder}/" for folder in folders))
-    parts.append("/".join(last))
-    return _join_with_gaps(parts, _GLOB_FOLDER)
-
-
-def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
-    """Join the parts in order, with any number of gaps between two."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = "".join(f"(?>{gap}*?{part})" for part in parts[1:-1] if part)
-    return f"{parts[0]}{middle}{gap}*{parts[-1]}"
-
-
-def _split_at(items: Sequence[str], separator: str) -> list[list[str]]:
-    """Split a list as `str.split` splits a text: one part more than there are separators, some of them empty."""
-    parts: list[list[str]] = [[]]
-    for item in items:
-        if item == separator:
-            parts.append([])
-        else:
-            parts[-1].append(item)
-    return parts

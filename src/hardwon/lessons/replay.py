@@ -7,8 +7,9 @@ from functools import lru_cache
 from itertools import islice
 
 from hardwon import projects
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.store import transcripts
 from hardwon.store.db import Connection

@@ -14,7 +14,6 @@ from hardwon.lessons.delivery import (
 )
 from hardwon.projects import is_in_scope
 from hardwon.text.brief_layout import (
-    SECTION_SEPARATOR,
     SECTION_SHARES,
     BriefSection,
     allot_room,
@@ -25,7 +24,7 @@ from hardwon.text.brief_layout import (
     measure_lines,
 )
 from hardwon.text.characters import format_count
-from hardwon.text.fence import fence_text
+from hardwon.text.fence import SECTION_SEPARATOR, fence_text
 from hardwon.types import EMPTY_REPLY, HookReply, frozen, replace
 
 TYPE_CHECKING = False

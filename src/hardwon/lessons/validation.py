@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hardwon.lessons.matching import compile_glob
+from hardwon.lessons.globs import compile_glob
 from hardwon.lessons.patterns import find_pattern_fault, find_syntax_fault
 from hardwon.lessons.record import PATTERN_FIELDS
 from hardwon.privacy.cleaning import clean_text

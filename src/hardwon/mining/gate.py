@@ -17,8 +17,9 @@ from typing import Any
 from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, validation
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event

@@ -14,7 +14,7 @@ from typing import Any
 from hardwon import clock
 from hardwon.agents.fields import collect_strings
 from hardwon.agents.transcript_steps import Step
-from hardwon.lessons.hook_replies import STOPPING_MODES
+from hardwon.lessons.call_replies import STOPPING_MODES
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hardwon.privacy.randomness import KNOWN_ID_PREFIXES
-from hardwon.types import replace
+from hardwon.types import KNOWN_ID_PREFIXES, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from hardwon.types import KNOWN_ID_PREFIXES
+
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Of the ids of sessions, messages and calls: these are random but not secret.
-KNOWN_ID_PREFIXES = (
-    *("toolu_", "session_", "msg_", "req_", "call_", "resp_", "chatcmpl-", "item_", "thread_", "run_", "asst_"),
-    *("ses_", "prt_", "agent_", "agent-", "rs_", "fc_"),
-)
 MIN_RANDOM_LENGTH = 32  # shorter text is not judged by randomness
 _BLANKING_TABLE = bytes(
     [code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)]

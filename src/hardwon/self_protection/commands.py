@@ -10,14 +10,13 @@ import os
 from itertools import pairwise
 
 from hardwon import paths, projects
-from hardwon.shell.parsing import ParsedCommand, parse_command
 from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hardwon.shell.parsing import SimpleCommand
+    from hardwon.shell.parsing import ParsedCommand, SimpleCommand
     from hardwon.types import Event
 
 # Variables that agents set for the commands they run. CODEX_HOME, CODEX_API_KEY and the like are missing here because
@@ -288,6 +287,8 @@ def _format_user_refusal(command: str, where: str = "") -> str:
 
 def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
     """Parse a command, including commands in strings that launchers run; None if there are too many."""
+    from hardwon.shell.parsing import ParsedCommand, parse_command  # imported here because few calls get this far
+
     parsed = parse_command(command)
     if parsed is None:
         return None

@@ -6,6 +6,7 @@ heading goes in with the first line below it. Lines that the project's own notes
 
 from __future__ import annotations
 
+from hardwon.text.fence import SECTION_SEPARATOR
 from hardwon.types import frozen
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 # In the order of the brief; each section's share in percent, if all want more room than there is.
 SECTION_SHARES = {"handoff": 10, "resume": 15, "memories": 20, "lessons": 25, "index": 20, "summary": 10}
-SECTION_SEPARATOR = "\n\n"
 MIN_STATEMENT_LENGTH = 12  # a shorter line of the notes is a heading, not a statement
 _OMITTED_NOTICE = "(and {} more, left out for room: hardwon search WORDS)"
 _QUOTE_REMOVAL = str.maketrans("", "", "*_`\"'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 FENCE_OPEN = "<hardwon-context>"
 FENCE_CLOSE = "</hardwon-context>"
+SECTION_SEPARATOR = "\n\n"  # between lessons, and between the sections of a brief
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _FENCE_TAGS = ("<hardwon-context", "</hardwon-context")
 # Characters that hide or reverse text or control a terminal: controls except tab and newline, direction marks,

@@ -20,10 +20,12 @@ from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
 from hardwon.handoff.written_handoffs import describe_unrecorded_work
 from hardwon.lessons import manifest
+from hardwon.lessons.call_replies import AFTER_CALL_EVENTS
 from hardwon.lessons.delivery import merge_replies
-from hardwon.lessons.hook_replies import AFTER_CALL_EVENTS, is_answered_by_hardwon, open_index, reply_to_event
-from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.hook_replies import reply_to_event
+from hardwon.lessons.manifest_index import ManifestIndex, open_index
 from hardwon.lessons.patterns import PatternCache
+from hardwon.lessons.typed_prompts import is_answered_by_hardwon
 from hardwon.privacy import event_filter
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.identifiers import clean_ids

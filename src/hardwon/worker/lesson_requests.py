@@ -19,9 +19,10 @@ from hardwon import claims, clock
 from hardwon.agents.fields import get_call_fields
 from hardwon.agents.tool_results import get_result_text
 from hardwon.agents.transcript_steps import Step
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.delivery import build_delivery
 from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.review_queue import diff_calls
 from hardwon.lessons.start_replies import REQUEST_SLUG
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode, EpisodeTracker

@@ -10,7 +10,7 @@ import pytest
 from hardwon.agents import AGENT_NAMES, TRANSCRIPT_AGENTS, load_agent
 from hardwon.agents.hook_settings import load_settings
 from hardwon.errors import UserError
-from hardwon.lessons.hook_replies import AGENTS_NOTED_AFTER_CALL
+from hardwon.lessons.call_replies import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS
 

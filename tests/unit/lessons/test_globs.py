@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import hardwon
-from hardwon.lessons.matching import compile_glob, has_matching_glob
+from hardwon.lessons.globs import compile_glob
+from hardwon.lessons.matching import has_matching_glob
 from hardwon.lessons.patterns import find_literal_sets
 from hardwon.text.characters import fold_case
 from hardwon.types import Glob, Pattern

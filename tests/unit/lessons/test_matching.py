@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import manifest_index
+from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.lookup import explain_mismatch
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event, Lesson, Pattern
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.lessons.hook_replies import is_remember_prompt
+from hardwon.lessons.typed_prompts import is_remember_prompt
 from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
 
 

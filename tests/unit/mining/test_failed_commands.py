@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.call_texts import list_call_texts
+from hardwon.lessons.globs import compile_glob
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import (
-    compile_glob,
-    has_matching_glob,
-    list_call_texts,
-    match_entry,
-    prepare_call,
-)
+from hardwon.lessons.matching import has_matching_glob, match_entry, prepare_call
 from hardwon.lessons.patterns import find_pattern_fault
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.validation import find_lesson_faults

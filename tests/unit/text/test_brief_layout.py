@@ -7,7 +7,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardwon.text.brief_layout import (
-    SECTION_SEPARATOR,
     SECTION_SHARES,
     BriefLine,
     allot_room,
@@ -19,6 +18,7 @@ from hardwon.text.brief_layout import (
     normalize_line,
     sanitize_line,
 )
+from hardwon.text.fence import SECTION_SEPARATOR
 
 WANTED_ROOM = st.fixed_dictionaries(dict.fromkeys(SECTION_SHARES, st.integers(0, 20_000)))
 NO_NOTES = frozenset[str]()
