@@ -1,8 +1,8 @@
 """What a tool call costs with hardwon in the way: `make bench-hook`.
 
 The hook is run as an installed one is, without the shell around it, beside an empty interpreter and an empty
-node in the same run. CPU is the hook's own; what the worker does for it shows in the wall time. It fails when the
-worker is up and the hook costs more than it may.
+node in the same run. CPU is the hook's own; what the worker does for it shows in the wall time. It fails when the hook
+costs more than it may, with a worker or without.
 """
 
 from __future__ import annotations
@@ -41,6 +41,16 @@ START_SECONDS = 300
 # What a hook may cost while the worker is up, as a ratio of medians.
 LIMITS = {"cpu_x_empty": 1.4, "wall_x_empty": 1.6, "cpu_x_node": 0.5, "wall_x_node": 0.5}
 
+# The same without a worker, where nothing but the interpreter is running yet. A hold costs more than a note because
+# the denied call is recorded, and so is searched for secrets.
+DOWN_LIMITS = {
+    "down, nothing matches": 1.95,
+    "down, a near miss": 2.75,
+    "down, a note": 2.95,
+    "down, a hold": 3.35,
+    "paused": 2.1,
+}
+
 MODES: Mapping[str, Callable[[int], str]] = {
     "spread": lambda n: rf"\btool{n:05d} frobnicate\b",  # each pattern has a literal of its own
     "shared": lambda n: rf"\bgit\b\s+[x-z]{{{n % 97 + 2}}}\d{{{n // 97 + 1}}}",  # all have one, and it is in the call
@@ -71,6 +81,8 @@ class Row:
         """Wrong answers, and what it costs more than it may."""
         faults = [f"{self.case}: {self.cost.wrong} wrong answers"] if self.cost.wrong else []
         limits = LIMITS if self.case.startswith("up") else {}
+        if self.case in DOWN_LIMITS:
+            limits = {"cpu_x_empty": DOWN_LIMITS[self.case]}
         return faults + [
             f"{self.case}: {name} is {value:.2f}, may be {limits[name]}"
             for name, value in self.ratios.items()

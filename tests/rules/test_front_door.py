@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from hardwon.agents import AGENT_NAMES, get_package
 from tests.rules.tree import SRC, Import, Source, assert_rule, find_imports, page, python_files
@@ -20,6 +21,16 @@ SLOW = frozenset(
     {
         *("asyncio", "dataclasses", "enum", "hashlib", "inspect", "json"),
         *("pathlib", "re", "socket", "subprocess", "typing"),
+    }
+)
+
+
+# What only some events need: each of these costs every call between 0.1 and 0.5 ms when a hook loads it.
+NEEDED_BY_FEW_CALLS = frozenset(
+    {
+        *("hardwon.shell.parsing", "hardwon.lessons.matching", "hardwon.lessons.session_replies"),
+        *("hardwon.lessons.typed_prompts", "hardwon.sessions.spool", "hardwon.privacy.redaction", "hardwon.pauses"),
+        *("hardwon.fallback.worker_start", "hardwon.text.brief_layout"),
     }
 )
 
@@ -143,6 +154,36 @@ def test_the_standard_library_pulls_in_nothing_slow() -> None:
         "loading every module behind fallback/answering.py brings in nothing slow, not even through another import",
         (name for name in json.loads(run.stdout) if name in SLOW),
         "see who brings it in (python -X importtime -c 'import hardwon.fallback.answering'), and import that in a function",
+    )
+
+
+def test_a_call_that_matches_nothing_loads_only_what_finds_that_out(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    payload = {
+        "session_id": "0f0e0d0c-0b0a-4908-8706-050403020100",
+        "cwd": "/home/dev/kite",
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "cargo test --all"},
+        "tool_use_id": "toolu_1",
+    }
+    code = (
+        f"import sys\nsys.path.insert(0, {SRC!r})\nfrom hardwon.fallback import answering\n"
+        f"from hardwon.lessons import manifest_index\nopen({str(home / 'lesson-index.bin')!r}, 'wb').write("
+        "manifest_index.build([], [], settings={}, source_stats=[]))\n"
+        f"answer = answering.answer_event('claude-code', 'PreToolUse', {str(home)!r}, '1', {json.dumps(payload).encode()!r}, "
+        "lambda *_: None)\nassert answer == b'{}', answer\n"
+        "import json\nprint(json.dumps([name for name in sys.modules if name.startswith('hardwon.')]))"
+    )
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    loaded = set(json.loads(run.stdout))
+    assert "hardwon.lessons.call_replies" in loaded
+    assert_rule(
+        "without a worker, a call that matches no lesson loads neither what parses commands nor what records events",
+        sorted(loaded & NEEDED_BY_FEW_CALLS),
+        "import it in the function that needs it",
     )
 
 
