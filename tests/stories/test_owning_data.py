@@ -364,8 +364,9 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full_house: House, own_home
         "token",
         "trusted.json",
     } <= names
-    for name in (value for constant, value in vars(paths).items() if constant.isupper() and "/" not in value):
-        if name not in names:  # it only happened not to be made
+    for constant, name in vars(paths).items():
+        is_file_name = constant.isupper() and isinstance(name, str) and "/" not in name
+        if is_file_name and name not in names:  # it only happened not to be made
             open(os.path.join(full_house.home, name), "w").close()
     assert "left      nothing" in full_house.ok("uninstall", "--all", "--data", "--yes").out
 
