@@ -139,9 +139,9 @@ def empty_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]
     house.leave()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def busy_browser(busy_house: House) -> Browser:
-    """A browser at a full viewer, shared by tests that change nothing."""
+    """A browser at a full viewer, signed in for this test: twenty later ones sign a browser out."""
     return open_browser(busy_house)
 
 
