@@ -14,8 +14,8 @@ from hardwon import clock, projects
 from hardwon.agents.tool_results import get_result_exit_code, get_result_text
 from hardwon.sessions import spool
 from hardwon.shell import failures
-from hardwon.store import db, reports
-from hardwon.store.reports import Report, find_or_create_project
+from hardwon.store import db, events
+from hardwon.store.events import Report, find_or_create_project
 from hardwon.types import Delivery, Event
 
 log = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ def commit_event(
     # Read before the transaction: a slow disk must not keep other writers waiting.
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
-        reports.insert_deliveries(connection, deliveries)
+        events.insert_deliveries(connection, deliveries)
         if event:
             project = find_or_create_project(connection, *project_and_remote, event.at)
-            reports.store_report(connection, build_report(event, project), live=is_live)
+            events.store_report(connection, build_report(event, project), live=is_live)
 
 
 def build_report(

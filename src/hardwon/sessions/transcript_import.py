@@ -31,8 +31,14 @@ from hardwon.privacy.cleaning import clean_state
 from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
-from hardwon.store import db, deletions, jobs, reports, sessions, transcripts
-from hardwon.store.reports import find_or_create_project
+from hardwon.store import db, deletions, jobs, sessions, transcripts
+from hardwon.store.events import (
+    add_tokens,
+    build_transcript_key,
+    find_or_create_project,
+    store_last_words,
+    store_report,
+)
 from hardwon.types import AGENT_MESSAGE, Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
@@ -187,12 +193,12 @@ def _commit_portion(
                 report = ingest.build_report(
                     event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
-                new_count += reports.store_report(connection, report)
+                new_count += store_report(connection, report)
     with db.transaction(connection):
         for session, text, at, until in final_messages:
-            reports.store_last_words(connection, agent, session, text, since=at, until=until)
+            store_last_words(connection, agent, session, text, since=at, until=until)
         if new_tokens:
-            reports.add_tokens(connection, agent, session_id, *new_tokens)
+            add_tokens(connection, agent, session_id, *new_tokens)
         transcripts.set_read_position(connection, CAPTURE_PURPOSE, path, agent, position, clock.now())
     return new_count
 
@@ -225,7 +231,7 @@ class TranscriptState:
             step = Step("agent", line=0, cwd=cwd)
             self._last_message = self._build_event(step, "Stop", message=message, at=at)
             # A state that 0.1.0 stored has no key.
-            key = saved_key[0] if saved_key else reports.build_transcript_key(agent, f"{self.session}:{at}:said")
+            key = saved_key[0] if saved_key else build_transcript_key(agent, f"{self.session}:{at}:said")
             self._last_message = replace(self._last_message, id=key)
         self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._final_messages: list[FinalMessage] = []
@@ -365,7 +371,7 @@ class TranscriptState:
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
         """Return an event of a step, with this transcript's session and the latest known time."""
         fields = {
-            "id": reports.build_transcript_key(self._agent, step.id),
+            "id": build_transcript_key(self._agent, step.id),
             "at": self._at,
             "agent": step.agent,
             **extra_fields,

@@ -26,7 +26,7 @@ from hardwon.store.db import (
     open_unmigrated,
     parse_row_number,
 )
-from hardwon.store.reports import OF_LESSONS, WAS_TOLD
+from hardwon.store.events import OF_LESSONS, WAS_TOLD
 from hardwon.types import Delivery, Event
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved

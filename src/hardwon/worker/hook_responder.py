@@ -15,7 +15,7 @@ from typing import Any
 from hardwon import claims, clock, paths, pauses, projects
 from hardwon.actions import approvals, decisions
 from hardwon.agents import AGENT_NAMES, bound_event, prompt_origin, read_event, write_reply
-from hardwon.efficacy import ledger
+from hardwon.efficacy import delivery_changes
 from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
 from hardwon.handoff.written_handoffs import describe_unrecorded_work
@@ -136,7 +136,7 @@ class WorkerSources:
         return _skip_faults(lambda: approvals.announce(self._connection, clock.now()))
 
     def announce_efficacy(self) -> str:
-        return _skip_faults(lambda: ledger.announce(self._connection, self._home, clock.now()))
+        return _skip_faults(lambda: delivery_changes.announce(self._connection, self._home, clock.now()))
 
     def announce_proposals(self) -> str:
         return _skip_faults(lambda: announce_proposals(self._connection, self._home))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hardwon.projects import find_project_path, read_remote_url
 from hardwon.store import db, sessions
-from hardwon.store.reports import Report, find_or_create_project, store_last_words, store_report
+from hardwon.store.events import Report, find_or_create_project, store_last_words, store_report
 from tests.support.new_store import connect_to_new_store
 
 NOON = 1_790_000_000.0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hardwon.data import imports
-from hardwon.store import db, jobs, observations, reports, retention, sessions, turns
-from hardwon.store.reports import Report
+from hardwon.store import db, events, jobs, observations, retention, sessions, turns
+from hardwon.store.events import Report
 from hardwon.types import Observation, Summary, Turn, replace
 from tests.support.new_store import connect_to_new_store
 
@@ -25,8 +25,8 @@ def store(own_home: str) -> db.Connection:
 def store_report(store: db.Connection, kind: str, minute: float, **fields: Any) -> None:
     defaults = {"host": "claude-code", "session": "s1", "cwd": "/home/dev/app", "key": f"{kind}-{minute}", "kind": kind}
     with db.transaction(store):
-        project = reports.find_or_create_project(store, "/home/dev/app", "", NOON)
-        reports.store_report(store, Report(**{**defaults, "at": NOON + 60 * minute, "project": project, **fields}))
+        project = events.find_or_create_project(store, "/home/dev/app", "", NOON)
+        events.store_report(store, Report(**{**defaults, "at": NOON + 60 * minute, "project": project, **fields}))
 
 
 def store_prompt(store: db.Connection, words: str, minute: float, **fields: Any) -> None:
