@@ -12,14 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.memories import memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, deletions
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, parse_row_number, transaction
 from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
 from hardwon.text.characters import format_count, make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
@@ -28,6 +28,7 @@ from hardwon.types import MEMORY_TYPES, Memory, replace
 MAX_MEMORY_CHARS = 2_000  # longest memory
 SHORTEST = 4  # shorter text says nothing in any script
 MAX_WAITING = 200
+_NOT_APPROVED = "nobody approved it here, so it is not told"
 STATE_NAMES = {"candidate": "proposed", "active": "approved"}
 
 
@@ -53,9 +54,22 @@ def propose(
     project = "" if memory_type == "user" else project
     if len(list_memories(connection, "candidate")) >= MAX_WAITING:
         raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
-    refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
+    if source == "person":
+        refuse_duplicate(connection, home, text, project, "active")
+    else:
+        refuse_duplicate(connection, home, text, project)
     memory = Memory(
-        0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
+        id=0,  # the database assigns it
+        key=clock.create_ulid(now),
+        type=memory_type,
+        text=text,
+        project=project,
+        session=session,
+        status="candidate",
+        source=source,
+        evidence=tuple(evidence),
+        file="",
+        at=now,
     )
     return insert_memory(connection, memory)
 
@@ -87,8 +101,8 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 
 def find_memory(connection: Connection, name: str) -> Memory:
     """Return a memory by its number, with or without the letter: 3, M3 or M:3."""
-    number = name.removeprefix("M").removeprefix(":")
-    memory = get_memory(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    number = parse_row_number(name.removeprefix("M").removeprefix(":"))
+    memory = get_memory(connection, number)
     if memory is None:
         raise UserError(
             f"there is no memory {f'M{name}' if name.isdigit() else repr(name)}", "hardwon memory list --all"
@@ -99,20 +113,16 @@ def find_memory(connection: Connection, name: str) -> Memory:
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write the memory's file, or approve the current content of an existing one; return memory and path."""
     folder = memory_files.get_memory_folder(home, memory)
-    file = memory.file
-    page = read_page(home, memory) if file else None
-    if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
-        if page and is_approved(connection, memory, page):
-            raise UserError(f"memory M{memory.id} is approved already", f"edit {os.path.join(folder, file)}")
-    elif has_file := bool(twin := _find_twin_file(connection, home, memory)):
-        file = twin
-    else:
+    page = read_page(home, memory) if memory.file else None
+    existing_file = _find_existing_file(connection, home, memory, page)
+    file = existing_file
+    if not existing_file:
         if memory.status == "candidate":
             refuse_duplicate(connection, home, memory.text, memory.project, "active")
         file = memory_files.choose_file_name(folder, memory)
-        paths.write_document(
-            home, os.path.join(folder, file), memory_files.render_memory(home, replace(memory, file=file), now)
-        )
+        document = memory_files.render_memory(home, replace(memory, file=file), now)
+        paths.write_document(home, os.path.join(folder, file), document)
+    path = os.path.join(folder, file)
     try:
         with transaction(connection):
             _record_decision(connection, memory, "active", file, now)
@@ -120,12 +130,22 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
                 update_memory_text(connection, memory.id, page.text)
     except BaseException:
         # Leave no file that the database does not know.
-        if not has_file:
-            os.unlink(os.path.join(folder, file))
+        if not existing_file:
+            os.unlink(path)
         raise
-    if not has_file:
+    if not existing_file:
         _add_to_index(home, folder, file, memory.text)
-    return replace(memory, status="active", file=file, decided_at=now), os.path.join(folder, file)
+    return replace(memory, status="active", file=file, decided_at=now), path
+
+
+def _find_existing_file(connection: Connection, home: str, memory: Memory, page: memory_files.MemoryPage | None) -> str:
+    """Return the name of a file to approve as it is, empty if there is none; UserError if it is approved already."""
+    path = os.path.join(memory_files.get_memory_folder(home, memory), memory.file)
+    if not memory.file or not os.path.exists(path):
+        return _find_twin_file(connection, home, memory)
+    if page and is_approved(connection, memory, page):
+        raise UserError(f"memory M{memory.id} is approved already", f"edit {path}")
+    return memory.file
 
 
 def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
@@ -147,18 +167,18 @@ def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float
     """Approve a file that somebody else put into the repository."""
     file = os.path.basename(page.path)
     memory = Memory(
-        0,
-        clock.create_ulid(now),
-        page.type,
-        page.text,
-        page.project,
-        "",
-        "active",
-        "file",
-        page.sources,
-        file,
-        now,
-        now,
+        id=0,  # the database assigns it
+        key=clock.create_ulid(now),
+        type=page.type,
+        text=page.text,
+        project=page.project,
+        session="",
+        status="active",
+        source="file",
+        evidence=page.sources,
+        file=file,
+        at=now,
+        decided_at=now,
     )
     return insert_memory(connection, memory)
 
@@ -298,45 +318,61 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
     return [page for page in pages if page and page.text]
 
 
-def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
-    """Return what is wrong with the active memories: name, fault and fix for each."""
-    faults = list[tuple[str, str, str]]()
+class MemoryFault(NamedTuple):
+    """What is wrong with a memory or a file of memories, and what mends it."""
+
+    name: str
+    fault: str
+    fix: str
+
+
+def find_memory_faults(connection: Connection, home: str, project: str) -> list[MemoryFault]:
+    """Return what is wrong with the active memories, the files that nobody approved, and the index file."""
+    faults = list[MemoryFault]()
     checked_pages = list[memory_files.MemoryPage]()
     for memory in list_memories(connection, "active", project=project):
-        name = f"M{memory.id}"
         page = read_page(home, memory)
         if page is None:
-            missing_file = (
-                "its file is gone, a link or too large: "
-                f"{os.path.join(memory_files.get_memory_folder(home, memory), memory.file)}"
-            )
-            faults.append((name, missing_file, f"hardwon memory approve M{memory.id}, or retire {memory.id}"))
+            file_path = os.path.join(memory_files.get_memory_folder(home, memory), memory.file)
+            fix = f"hardwon memory approve M{memory.id}, or retire {memory.id}"
+            faults.append(MemoryFault(f"M{memory.id}", f"its file is gone, a link or too large: {file_path}", fix))
             continue
-        if not page.text:
-            faults.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire M{memory.id}"))
-        if page.is_edited:
-            faults.append(
-                (name, "its file says something else than was approved", f"hardwon memory approve M{memory.id}")
-            )
-        elif not is_approved(connection, memory, page):
-            faults.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve M{memory.id}"))
-        if len(page.text) > MAX_MEMORY_CHARS:
-            faults.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
-        twin = next((other for other in checked_pages if is_same_statement(other.text, page.text)), None)
-        if twin:
-            faults.append((name, f"it says what M{twin.number} says", f"hardwon memory retire M{memory.id}"))
-        opposite = next((other for other in checked_pages if is_contradiction(page.text, other.text)), None)
-        if opposite:
-            conflict = f"it and M{opposite.number} speak against each other"
-            faults.append((name, conflict, f"hardwon memory retire M{memory.id}, or retire {opposite.number}"))
+        faults += _find_page_faults(connection, memory, page, checked_pages)
         checked_pages.append(page)
     for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)
-        faults.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
+        faults.append(MemoryFault(file, _NOT_APPROVED, f"hardwon memory approve {file}"))
     return [*faults, *_find_index_faults(memory_files.get_project_folder(home, project))]
 
 
-def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
+def _find_page_faults(
+    connection: Connection,
+    memory: Memory,
+    page: memory_files.MemoryPage,
+    earlier_pages: Sequence[memory_files.MemoryPage],
+) -> Iterator[MemoryFault]:
+    """Yield what is wrong with the file of an active memory, by itself or beside the files before it."""
+    name = f"M{memory.id}"
+    approve_command = f"hardwon memory approve {name}"
+    retire_command = f"hardwon memory retire {name}"
+    if not page.text:
+        yield MemoryFault(name, f"its file says nothing: {page.path}", retire_command)
+    if page.is_edited:
+        yield MemoryFault(name, "its file says something else than was approved", approve_command)
+    elif not is_approved(connection, memory, page):
+        yield MemoryFault(name, _NOT_APPROVED, approve_command)
+    if len(page.text) > MAX_MEMORY_CHARS:
+        yield MemoryFault(name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two")
+    twin = next((other for other in earlier_pages if is_same_statement(other.text, page.text)), None)
+    if twin:
+        yield MemoryFault(name, f"it says what M{twin.number} says", retire_command)
+    opposite = next((other for other in earlier_pages if is_contradiction(page.text, other.text)), None)
+    if opposite:
+        conflict = f"it and M{opposite.number} speak against each other"
+        yield MemoryFault(name, conflict, f"{retire_command}, or retire {opposite.number}")
+
+
+def _find_index_faults(folder: str) -> Iterator[MemoryFault]:
     """Yield files missing from the index file, and its entries without a file."""
     path = memory_files.find_index_file(folder)
     if not path:
@@ -345,6 +381,6 @@ def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
         listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", file.read()))
     names = set(memory_files.list_file_names(folder))
     for name in sorted(names - listed):
-        yield name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})"
+        yield MemoryFault(name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})")
     for name in sorted(listed - names - set(memory_files.INDEX_FILES)):
-        yield os.path.basename(path), f"it lists {name}, which is not there", "take the line out"
+        yield MemoryFault(os.path.basename(path), f"it lists {name}, which is not there", "take the line out")
