@@ -61,8 +61,6 @@ _REASON_END = "Note: The user's next message may contain a correction or prefere
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 
 
-_NO_CALL_FIELDS = ("", "", "", "")  # a result does not repeat the tool, the command, the path and the content
-
 # Lines hold no references to themselves, so `gc=False` spares the garbage collector from tracking them.
 # A value of any other type than the one expected is ignored; it does not spoil the line.
 _NotObject = str | int | float | bool | list[Any] | None
@@ -249,8 +247,11 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
             name = _as_text(block.name)
             tool = TOOL_ALIASES.get(name, name)
             tool_input = block.input if isinstance(block.input, dict) else {}
-            fields = get_call_fields(name, tool_input)
-            steps.append(Step("call", number, f"{line_id}.{index}", *context, _as_text(block.id), tool, *fields))
+            command, path, content = get_call_fields(name, tool_input)
+            step_id = f"{line_id}.{index}"
+            call = _as_text(block.id)
+            step = Step("call", number, step_id, *context, call, tool, command=command, path=path, content=content)
+            steps.append(step)
         elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
             steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
     return steps
@@ -266,8 +267,13 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     for index, block in enumerate(blocks):
         if isinstance(block, _Block) and block.type == "tool_result":
             call = _as_text(block.tool_use_id)
-            outcome = _read_outcome(block, wire.toolUseResult)
-            steps.append(Step("result", number, f"{line_id}.{index}", *context, call, *_NO_CALL_FIELDS, *outcome))
+            text, failed, refused, denied = _read_outcome(block, wire.toolUseResult)
+            step_id = f"{line_id}.{index}"
+            steps.append(
+                Step(
+                    "result", number, step_id, *context, call, text=text, failed=failed, refused=refused, denied=denied
+                )
+            )
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
@@ -316,8 +322,10 @@ def _extract_command(text: str) -> str:
     """
     if not text.lstrip().startswith("<command-message>"):
         return ""
-    name = text.partition("<command-name>")[2].partition("</command-name>")[0].strip()
-    arguments = text.partition("<command-args>")[2].partition("</command-args>")[0]
+    _, _, name_onward = text.partition("<command-name>")
+    name = name_onward.partition("</command-name>")[0].strip()
+    _, _, arguments_onward = text.partition("<command-args>")
+    arguments = arguments_onward.partition("</command-args>")[0]
     if not name:
         return ""
     return f"/{name.lstrip('/')} {arguments}".strip()
@@ -342,7 +350,7 @@ def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
         return text, _has_failed_exit(text, detail), "", False
     is_fenced = text != full_text
     if is_fenced and _is_hardwon_only(text):
-        return "", False, "", True  # our own denial; its words are no result
+        return "", False, "", True  # hardwon's denial, whose words are no result
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
         return text, False, "", True
