@@ -250,7 +250,7 @@ def _read_agent_words(
         words: list[dict[str, Any]] = []
         for number, step in _iter_transcript_steps(path, agent):
             # The tracker sees every step, since it must notice where a private turn begins and ends.
-            if private_turns.should_hide(step):
+            if private_turns.check_next_step(step):
                 continue
             is_main_agent = not step.agent and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():

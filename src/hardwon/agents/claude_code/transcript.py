@@ -17,6 +17,7 @@ import msgspec
 from hardwon.agents.claude_code import TOOL_ALIASES
 from hardwon.agents.fields import get_call_fields, get_text
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     Step,
     TokenUsage,
@@ -388,12 +389,12 @@ def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
 
 
 def _extract_refusal(text: str, detail: object) -> str:
-    """Return a person's words when they said no, a blank if they gave none; empty if it was not a person."""
+    """Return a person's words when they said no, or REFUSED_WITHOUT_WORDS; empty if it was not a person."""
     if not text.startswith(_REFUSAL_PREFIXES):
-        return " " if detail == "User rejected tool use" else ""
+        return REFUSED_WITHOUT_WORDS if detail == "User rejected tool use" else ""
     message = text.partition(_REASON_END)[0]
     for marker in _REASON_MARKERS:
         _, separator, words = message.partition(marker)
         if separator:
-            return words.strip() or " "
-    return " "
+            return words.strip() or REFUSED_WITHOUT_WORDS
+    return REFUSED_WITHOUT_WORDS

@@ -35,6 +35,7 @@ from hardwon.agents.gemini import (
     parse_outcome,
 )
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     LineFinder,
     Step,
@@ -208,7 +209,7 @@ def _add_outcome(result: Step, call: JsonObject, find_line: LineFinder) -> Step:
     if is_error and raw_text.startswith(_DENIED_BY_HOOK):
         return result._replace(text=text, denied=True)
     if call.get("status") == "cancelled" or raw_text.startswith("[Operation Cancelled]"):
-        return result._replace(text=text, refused=" ")  # by a person, who gave no words
+        return result._replace(text=text, refused=REFUSED_WITHOUT_WORDS)
     return result._replace(text=text, failed=failed or is_error)
 
 
