@@ -40,6 +40,7 @@ from hardwon.text.traces import (
 )
 from hardwon.types import MINED_TIER, TAG_TIER
 
+ACROSS_LINES = [0]  # in place of line numbers, for a text that begins in one line and ends in another
 _FRONT_LINES = 40  # lines in which a draft names its session
 _BLOCK_BYTES = 8 * 1024 * 1024  # of a file, read at a time
 _OVERLAP_BYTES = 64 * 1024  # of two blocks, so that a text across their border is found
@@ -62,7 +63,7 @@ class PurgeReport:
     """The counts of what a purge removed, or would remove, and the files that still contain the target."""
 
     removed: Mapping[str, Mapping[str, int]]  # counts by location
-    approved: Mapping[str, list[int]]  # a person's files and the lines that hold it; [0] if it spans lines
+    approved: Mapping[str, list[int]]  # a person's files and the lines that hold it, or ACROSS_LINES
     transcripts: list[str]
     remaining: list[str]
 
@@ -496,10 +497,10 @@ def _read_blocks(path: str) -> Iterator[bytes]:
 
 
 def _find_matching_lines(path: str, pieces: Sequence[SearchPiece]) -> list[int]:
-    """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
+    """Return the numbers of the lines that hold a piece; ACROSS_LINES if none does alone."""
     line_numbers = []
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         for number, line in enumerate(file, 1):
             if has_any_piece(line, pieces):
                 line_numbers.append(number)
-    return line_numbers or [0]
+    return line_numbers or ACROSS_LINES

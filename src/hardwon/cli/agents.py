@@ -81,18 +81,22 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         require_person("changing installed hooks")
     if not confirm(yes, "Make this change?", default=True, show_details=lambda: _show_changes(changes)):
         return
-    for change in changes:
-        backup = write_change(home, change)
-        backup_note = f"; the file as it was: {backup}" if backup else ""
-        click.echo(f"installed in {change.path}{backup_note}")
-        _report_displaced_hooks(change)
-    # Hooks answer from the manifest while the worker is away.
-    compile_manifest(home, clock.now())
+    _write_changes(home, changes)
     click.echo(f"Restart open {agent_settings.title} sessions to activate it. Check: hardwon doctor")
     if trust:
         click.echo("Codex trusts these hooks now; it asks you again if one of them changes")
     elif agent_settings.next_step:
         click.echo(agent_settings.next_step)
+
+
+def _write_changes(home: str, changes: Sequence[SettingsChange]) -> None:
+    """Change the settings files, and compile the manifest, from which hooks answer while the worker is away."""
+    for change in changes:
+        backup = write_change(home, change)
+        backup_note = f"; the file as it was: {backup}" if backup else ""
+        click.echo(f"installed in {change.path}{backup_note}")
+        _report_displaced_hooks(change)
+    compile_manifest(home, clock.now())
 
 
 def _print_summary(agent_settings: hook_settings.HookSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
@@ -131,7 +135,7 @@ def _report_program(agent_settings: hook_settings.HookSettings) -> None:
 
 
 def _report_displaced_hooks(change: SettingsChange) -> None:
-    """Codex knows a hook by its position, and asks for trust again once others have moved it."""
+    """Say which hooks of others have moved in Codex's file: it knows them by position and asks for trust again."""
     if change.agent != "codex" or not change.path.endswith(".json"):
         return  # the hooks of Codex are in its only JSON file
     if events := find_displaced_events(change.path, change.old_text, change.new_text):

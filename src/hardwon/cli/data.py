@@ -102,7 +102,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     They stand in a marked block; nothing else in the file is touched.
     """
     root = projects.find_git_root(os.getcwd())
-    block = ""  # which takes the present block out
+    block = ""  # an empty block takes the present one out
     omitted_count = 0
     if not remove:
         with open_store() as connection:
@@ -223,7 +223,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * _DAY_SECONDS) if retention_days else None
     request = ScanRequest(scan_paths=scan_paths, agent=agent or "", since=parse_time(since, now))
-    files = find_transcripts(request, values, {})
+    # What a scan has read is imported all the same, so its read positions do not count.
+    files = find_transcripts(request, values, read_positions={})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
         total_bytes = sum(file.unread_bytes for file in files)
@@ -276,7 +277,8 @@ def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _import_records(imports.parse_records(lines, faults), faults, file, restore_deleted, as_json)
+        numbered_records = imports.parse_records(lines, faults)
+        _import_records(numbered_records, faults, file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 @import_.command("claude-mem")
@@ -292,12 +294,13 @@ def import_claude_mem(file: str, restore_deleted: bool, as_json: bool) -> None:
         with open_store(drain=True) as connection:
             project_names = map_unique_project_names(connection)
         numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
-        _import_records(numbered_records, [], file, restore_deleted, as_json)
+        _import_records(numbered_records, [], file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 def _import_records(
     numbered_records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
+    *,
     file: str,
     restore_deleted: bool,
     as_json: bool,

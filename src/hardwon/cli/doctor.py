@@ -83,17 +83,17 @@ def _check_home(home: str) -> Iterator[Check]:
         yield Check("home", False, f"{home} can be read by others", f"chmod 700 {home}")
     else:
         yield Check("home", True, home)
-    # Both are created when they are needed, so only one that is there and cannot be used is a fault.
-    path = os.path.join(home, "claims")
-    is_usable = os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
-    if os.path.lexists(path) and not is_usable:
-        finding = f"{path} is not a writable folder, so lessons may be repeated"
-        yield Check("claims", False, finding, f"mv {path} {path}.old")
-    path = os.path.join(home, TOKEN_FILE)
-    is_usable = os.path.isfile(path) and os.access(path, os.R_OK)
-    if os.path.lexists(path) and not is_usable:
-        finding = f"{path} is not a readable file, so there is no API and no viewer"
-        yield Check("token", False, finding, f"mv {path} {path}.old; hardwon restart")
+    # The claims and the token are created when they are needed, so they may be missing.
+    claims_path = os.path.join(home, "claims")
+    is_usable = os.path.isdir(claims_path) and os.access(claims_path, os.W_OK | os.X_OK)
+    if os.path.lexists(claims_path) and not is_usable:
+        finding = f"{claims_path} is not a writable folder, so lessons may be repeated"
+        yield Check("claims", False, finding, f"mv {claims_path} {claims_path}.old")
+    token_path = os.path.join(home, TOKEN_FILE)
+    is_usable = os.path.isfile(token_path) and os.access(token_path, os.R_OK)
+    if os.path.lexists(token_path) and not is_usable:
+        finding = f"{token_path} is not a readable file, so there is no API and no viewer"
+        yield Check("token", False, finding, f"mv {token_path} {token_path}.old; hardwon restart")
     for pause in pauses.describe_pauses(home, clock.now()):
         yield Check("pause", None, pause, "hardwon unpause")
     for fault in pauses.find_pause_faults(home):
@@ -124,8 +124,8 @@ def _check_team(home: str) -> Iterator[Check]:
 def _check_lessons(home: str) -> Iterator[Check]:
     """Compile the manifest, and report what is wrong with the lessons."""
     try:
-        # The first also approves once what an older hardwon had in force, but opens the database, which `doctor` must
-        # not create.
+        # `compile_manifest` also approves once what an older hardwon had in force, but opens the database, which
+        # `doctor` must not create.
         build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:

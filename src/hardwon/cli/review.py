@@ -28,6 +28,7 @@ from hardwon.cli.candidates import (
 from hardwon.cli.completions import complete_proposals, complete_undoable
 from hardwon.cli.context import (
     add_lesson_options,
+    answer_by_flag,
     confirm_option,
     edit_as_json,
     find_agent,
@@ -359,7 +360,7 @@ def accept(names: tuple[str, ...], confirmed: bool, **flags: Any) -> None:
         raise UserError("options change one lesson at a time", "hardwon accept L3 --delivery hold")
     with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            acceptance = accept_proposal(decider, name, changes=changes, confirm=lambda message: confirmed)
+            acceptance = accept_proposal(decider, name, changes=changes, confirm=answer_by_flag(confirmed))
             if acceptance.lesson:
                 show_in_force(acceptance.lesson)
             else:

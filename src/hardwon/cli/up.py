@@ -103,7 +103,8 @@ def _show_mistakes(home: str) -> bool:
         else:
             _offer_fixes(home, connection, proven)
         echo_remaining(len(list_fresh_signatures(connection)))
-        if unproven_count := len(waiting) - len(proven):
+        unproven_count = len(waiting) - len(proven)
+        if unproven_count:
             click.echo(f"          {format_count(unproven_count, 'more proposal')} that no recorded call proves")
         return bool(list_waiting(home, connection))
 
@@ -140,17 +141,17 @@ def _show_mistake(candidate: Candidate) -> None:
 def _ask_about(decider: Decider, candidate: Candidate) -> bool:
     """Ask whether to stop a mistake, do it, and return whether to go on to the next."""
     question = "          Stop it from now on? [Y]es [n]o [l]ater [q]uit"
-    answer = click.prompt(question, default="", show_default=False).strip().lower()[:1]
+    answer = click.prompt(question, default="", show_default=False).strip().lower() or "yes"
     try:
-        if answer in ("", "y"):
-            lesson = accept_candidate(decider, candidate, {})
+        if answer.startswith("y"):
+            lesson = accept_candidate(decider, candidate, changes={})
             click.echo(f"          in force as a {lesson.delivery} (undo: hardwon undo L{candidate.number})")
-        elif answer == "n":
+        elif answer.startswith("n"):
             reject_candidate(decider, candidate)
             click.echo("          rejected; it is not proposed again")
     except UserError as error:
         click.echo(f"          not accepted: {to_printable_line(error.message)}; it stays in review")
-    return answer != "q"
+    return not answer.startswith("q")
 
 
 def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
@@ -207,8 +208,8 @@ def _start_import(home: str, *, should_start: bool) -> None:
     values = settings.load_settings(home)
     with open_store() as connection:
         if retention.read_store_totals(connection).sessions:
-            return  # it was imported, or hooks recorded some
-    files = find_transcripts(ScanRequest(), values, {})
+            return  # history was imported before, or hooks recorded sessions
+    files = find_transcripts(ScanRequest(), values, read_positions={})
     if not files:
         return  # no agent was used here
     count = format_count(len(files), "transcript")

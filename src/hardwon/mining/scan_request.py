@@ -19,6 +19,7 @@ from hardwon.mining.scan import (
 from hardwon.mining.transcript_reading import TranscriptFile
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
+from hardwon.types import MINED_TIER, TAG_TIER
 
 ProgressBar = Callable[[int], AbstractContextManager[Callable[[int], None]]]  # called with the number of bytes to read
 
@@ -31,7 +32,7 @@ class ScanRequest:
     scan_paths: Sequence[str] = ()
     agent: str = ""
     since: float = 0.0
-    tiers: Sequence[int] = (1, 2)
+    tiers: Sequence[int] = (TAG_TIER, MINED_TIER)
 
 
 def run_scan(
