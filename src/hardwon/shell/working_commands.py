@@ -41,12 +41,14 @@ def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
 
 def list_simple_commands(command: str) -> list[SimpleCommand]:
     """Return the simple commands in the beginning of a command; of `bash -c '…'` those inside, without the shell."""
-    return _parse_start(command)[0]
+    simple_commands, _ = _parse_start(command)
+    return simple_commands
 
 
 def get_command_code(command: str) -> str:
     """Return the beginning of a command without comments and the text of quotes and heredocs."""
-    return _parse_start(command)[1]
+    _, code = _parse_start(command)
+    return code
 
 
 def asks_for_help(command: str) -> bool:
