@@ -292,12 +292,13 @@ def parse_opening_objects(head: bytes) -> list[JsonObject]:
     for start in _OBJECT_START.finditer(text):
         wire: JsonObject = {}
         offset = start.start()
-        while key := _OBJECT_KEY.match(text, offset):
-            wire[key[1]] = None
+        while key_match := _OBJECT_KEY.match(text, offset):
+            key = key_match[1]
+            wire[key] = None
             try:
-                wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
+                wire[key], offset = _DECODER.raw_decode(text, key_match.end())
             except (ValueError, RecursionError):
-                break  # cut off here
+                break  # the object is cut off here
         opening_objects.append(wire)
     return opening_objects
 

@@ -146,7 +146,7 @@ def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
 
 def has_failed(text: str) -> bool:
     """Return whether the last line of a command's output names an exit code other than 0."""
-    last_line = text.rstrip().rpartition("\n")[2]
+    _, _, last_line = text.rstrip().rpartition("\n")
     for ending in _SHELL_ENDINGS:
         _, separator, code = last_line.rpartition(ending)
         if separator:

@@ -109,12 +109,12 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for name in names:
             if not _DATABASE_NAME.fullmatch(name):
-                continue  # its log, or another program's
+                continue  # a database's log, or a file of another program
             database = os.path.realpath(os.path.join(folder, name))
             try:
-                return get_session(_build_session_path(database, session_id, "")).path
+                return get_session(_build_session_path(database, session_id, parent="")).path
             except OSError:
-                continue  # it does not have the session, or cannot be read
+                continue  # the database does not have the session, or cannot be read
     return ""
 
 
