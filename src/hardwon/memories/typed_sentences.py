@@ -91,7 +91,8 @@ def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
 
 def _unwrap_lines(lines: list[str]) -> Iterator[str]:
     """Join lines that an editor wrapped."""
-    joined = previous_line = ""
+    joined = ""
+    previous_line = ""
     for line in lines:
         is_continued = (
             len(previous_line) >= _WRAP_WIDTH
