@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from hardwon import clock
 from hardwon.clock import DUPLICATE_SECONDS
+from hardwon.projects import get_folder_name
 from hardwon.store import jobs
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, to_storable
 from hardwon.text.fence import FENCE_OPEN
@@ -436,16 +437,12 @@ def find_or_create_project(connection: Connection, path: str, remote: str, at: f
             _move_project(connection, row, path)
     if row is None:
         cursor = insert_row(
-            connection, "projects", {"path": path, "name": _get_folder_name(path), "remote": remote, "at": at}
+            connection, "projects", {"path": path, "name": get_folder_name(path), "remote": remote, "at": at}
         )
         return cursor.lastrowid
     if remote and remote != row["remote"]:
         connection.execute("update projects set remote = ? where id = ?", (remote, row["id"]))
     return int(row["id"])
-
-
-def _get_folder_name(path: str) -> str:
-    return os.path.basename(path.rstrip("/")) or path
 
 
 def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | None:
@@ -459,7 +456,7 @@ def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | No
 
 def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None:
     """Return the project that is known by this folder's name and no path, if no other has that name."""
-    name = to_storable(_get_folder_name(path))
+    name = to_storable(get_folder_name(path))
     rows: list[sqlite3.Row] = connection.execute(
         "select id, path, remote from projects where name = ?", (name,)
     ).fetchall()
@@ -471,7 +468,7 @@ def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Ro
 
 def _move_project(connection: Connection, row: sqlite3.Row, path: str) -> None:
     """Give a project its new path, within the caller's transaction, and its memories too."""
-    connection.execute("update projects set path = ?, name = ? where id = ?", (path, _get_folder_name(path), row["id"]))
+    connection.execute("update projects set path = ?, name = ? where id = ?", (path, get_folder_name(path), row["id"]))
     connection.execute("update memories set project = ? where project = ?", (path, row["path"]))
 
 

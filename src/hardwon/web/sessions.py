@@ -24,7 +24,7 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
-from hardwon.store.sessions import STATUSES, count_active_minutes
+from hardwon.store.sessions import STATUSES, count_active_minutes, describe_status
 from hardwon.store.views import TimelinePosition
 from hardwon.types import AGENT_MESSAGE, EDIT_TOOLS
 from hardwon.web.file_changes import FileChange, describe_changes
@@ -118,6 +118,7 @@ def show_session(request: PageRequest) -> PageContent:
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
+        "status": describe_status(session["status"], session["last_at"]),
         "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.projects import find_project_path, read_remote_url
+from hardwon import clock
+from hardwon.projects import find_project_path, get_folder_name, read_remote_url
 from hardwon.store import db, sessions
 from hardwon.store.events import Report, find_or_create_project, store_last_words, store_report
 from tests.support.new_store import connect_to_new_store
@@ -381,3 +382,26 @@ def test_a_repeated_report_is_recognised_after_the_clock_was_set_back() -> None:
         store_report(connection, build_report("SessionStart", 60), live=True)
         assert store_report(connection, stop_report, live=True)
         assert not store_report(connection, replace(stop_report, key="another"), live=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/dev/kite", "kite"),
+        ("/home/dev/kite/", "kite"),
+        ("D:\\work\\kite", "kite"),
+        ("D:\\kite\\", "kite"),
+        ("/home/dev/a\\b", "a\\b"),
+        ("/", "/"),
+        ("kite", "kite"),
+    ],
+)
+def test_a_project_is_named_after_its_folder_on_any_system(path: str, name: str) -> None:
+    assert get_folder_name(path) == name
+
+
+def test_a_session_whose_end_nobody_reported_is_shown_as_left_after_an_hour() -> None:
+    now = clock.now()
+    assert sessions.describe_status("active", now - 60) == "active"
+    assert sessions.describe_status("active", now - 2 * 3600) == "left"
+    assert sessions.describe_status("completed", now - 2 * 3600) == "completed"
