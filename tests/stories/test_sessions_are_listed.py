@@ -82,8 +82,10 @@ def test_one_session_is_shown_in_the_order_of_time(house: House) -> None:
         "active",
         7,
     )
+    house.ask("aaaa-1", used("Read", {"file_path": f"{KITE}/src/mast.py"}, {"file": {}}, cwd=KITE))
     output = house.ok("sessions", "show", "aaaa-1").out
-    at = [output.index(word) for word in ("> mend the build", "Bash: make", "note: made-up", "Bash: git stash")]
+    shown = ("> mend the build", "Bash: make", "note: made-up", "Bash: git stash", "Read: src/mast.py")
+    at = [output.index(word) for word in shown]
     assert at == sorted(at)
 
 

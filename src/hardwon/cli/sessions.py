@@ -104,7 +104,7 @@ def show(name: str, as_json: bool) -> None:
     echo_text(f"status    {status}")
     click.echo(f"recorded  {_count_contents(session, ', ')}\n")
     for step in steps:
-        echo_text(_format_step(step))
+        echo_text(_format_step(step, session["cwd"]))
     if summary:
         _print_summary(summary)
 
@@ -114,8 +114,8 @@ def _count_contents(session: dict[str, Any], separator: str) -> str:
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
-def _format_step(step: dict[str, Any]) -> str:
-    """Return a step of a session as one line."""
+def _format_step(step: dict[str, Any], folder: str) -> str:
+    """Return a step of a session as one line; the path of a file in the session's folder is relative to it."""
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":
         lead = "> "
@@ -129,7 +129,9 @@ def _format_step(step: dict[str, Any]) -> str:
     elif step["kind"] == "tool":
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
         lead = f"  {step['tool']}{outcome}: "
-        text = find_describing_text(step["input"])
+        described_input = find_describing_text(step["input"])
+        in_folder = described_input.removeprefix(folder)
+        text = in_folder[1:] if in_folder.startswith(("/", "\\")) else described_input
     elif step["response"] and step["kind"] in ("Stop", "SubagentStop", AGENT_MESSAGE):
         lead = "< "
         text = step["response"]
