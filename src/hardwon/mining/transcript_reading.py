@@ -93,7 +93,7 @@ def _read_portions(
             if episodes := tracker.process_step(step):
                 builder.add_episodes(episodes)
             if step.kind == "result":
-                builder.add_result(step, has_failed=tracker.has_failed_last(step.agent))
+                builder.add_result(step, has_failed=tracker.has_failed_last(step.subagent_id))
             else:
                 builder.add_step(step)
         builder.add_episodes(tracker.list_unfinished())

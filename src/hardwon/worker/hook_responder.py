@@ -34,7 +34,17 @@ from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
 from hardwon.text.brief_layout import BriefLine, RecalledItem
-from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
+from hardwon.types import (
+    ANSWERED_EVENTS,
+    EMPTY_ANSWER,
+    EMPTY_REPLY,
+    Delivery,
+    Event,
+    HookReply,
+    Pattern,
+    dump_record,
+    replace,
+)
 from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
 
 _PROTOCOL_VERSION = "1"
@@ -372,14 +382,15 @@ class HookResponder:
         """Send a stored event to live listeners."""
         if filtered_event:
             field_names = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
-            message = {name: getattr(filtered_event, name) for name in field_names}
+            record = dump_record(filtered_event)
+            message = {name: record[name] for name in field_names}
             self._publish_message(
                 _LIVE_MESSAGE_KINDS.get(filtered_event.kind, "event"),
                 {**message, "prompt": filtered_event.prompt[:_MAX_LIVE_PROMPT_CHARS]},
             )
         for delivery in deliveries:
             if delivery.arm not in ("silent", "shadow"):  # of these no agent was told anything
-                self._publish_message("delivery", dict(delivery.__dict__))
+                self._publish_message("delivery", dump_record(delivery))
 
     @property
     def has_unwritten_events(self) -> bool:

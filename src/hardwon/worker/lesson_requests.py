@@ -100,7 +100,7 @@ class LessonRequests:
             start_number,
             id=event.id,
             session=event.session,
-            agent=event.agent,
+            subagent_id=event.subagent_id,
             cwd=event.cwd,
             call=event.id,
             tool=event.tool,

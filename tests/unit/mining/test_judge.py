@@ -169,7 +169,7 @@ def test_an_unnamed_sub_agent_is_found_far_behind_its_first_line(transcript: Tra
         last = f"u{len(transcript.lines)}"
         transcript.add_agent_text("Still looking.", isSidechain=True, parentUuid=last)
     episode = write_kite_session(transcript, isSidechain=True, parentUuid=f"u{len(transcript.lines)}")
-    assert episode.agent == "sidechain"
+    assert episode.subagent_id == "sidechain"
     assert "kite launch red --high 5" in list_excerpt_texts(episode)
 
 
