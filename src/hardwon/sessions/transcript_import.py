@@ -265,7 +265,7 @@ class TranscriptState:
             return
         elif step.kind == "result":
             yield from self._process_result(step)
-        elif not step.agent:
+        elif not step.subagent_id:
             yield from self._report_message_before()
             self._last_message = None  # words before a call are not the agent's last
             if step.kind == "agent" and not self._is_for_hardwon:
@@ -376,8 +376,8 @@ class TranscriptState:
         fields = {
             "id": build_transcript_key(self._agent, step.id),
             "at": self._at,
-            "agent": step.agent,
+            "subagent_id": step.subagent_id,
             **extra_fields,
         }
-        path = "" if step.agent else self._path  # a session's transcript is not that of its sub-agent
+        path = "" if step.subagent_id else self._path  # a session's transcript is not that of its sub-agent
         return clean_ids(Event(self._agent, kind, self.session, step.cwd, transcript=path, **fields))

@@ -21,7 +21,7 @@ from hardwon.projects import get_folder_name
 from hardwon.store import jobs
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, to_storable
 from hardwon.text.fence import FENCE_OPEN
-from hardwon.types import Delivery
+from hardwon.types import Delivery, dump_record, get_record_key
 
 _QUIET_SECONDS = 600.0  # without an event, after which a turn that nobody ended is distilled
 _INSTANT = 1e-6  # by which a live report follows the last one if the clock was set back
@@ -30,7 +30,7 @@ _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
 _ENDING_KINDS = ("Stop", "SessionEnd")
 # Keys that hooks mint have no colon, see `build_transcript_key`.
 _IS_TRANSCRIPT_KEY = "instr(key, ':')"
-_DELIVERY_COLUMNS = tuple(Delivery.__annotations__)
+_DELIVERY_COLUMNS = tuple(map(get_record_key, Delivery.__annotations__))
 # `event` is `session:call` where the agent names its calls, else the id that the hook minted, which has no colon.
 _NAMES_CALL = "instr({event}, ':')"
 WAS_TOLD = "arm in ('told', 'live')"  # the other firings were only recorded
@@ -50,7 +50,7 @@ class Report:
     cwd: str = ""
     project: int | None = None
     transcript: str = ""
-    subagent: str = ""
+    subagent_id: str = ""
     prompt: str = ""
     prompt_name: str = ""
     tool: str = ""
@@ -88,7 +88,7 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
         # Of a prompt that was private as a whole nothing is left, but it was activity of the session.
         is_new = report.prompt != "" and _store_prompt(connection, session, report, at)
     else:
-        if report.kind == "Stop" and not report.subagent:
+        if report.kind == "Stop" and not report.subagent_id:
             _delete_transcript_end(connection, session, at)
         is_new = _store_event(connection, session, report, at)
     _update_session(connection, session, report, at)
@@ -122,7 +122,7 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
         and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'
         and not exists (select 1 from prompts where session = earlier.session and at > earlier.at)
         """
-    values = (report.kind, report.subagent, report.tool, report.input, report.response)
+    values = (report.kind, report.subagent_id, report.tool, report.input, report.response)
     return fetch_value(connection, query, *scope, *values) is not None
 
 
@@ -250,7 +250,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "kind": report.kind,
         "at": at,
         "prompt": fetch_value(connection, _COUNT_PROMPTS, session, at),
-        "agent": report.subagent,
+        "agent": report.subagent_id,
         "tool": report.tool,
         "tool_use_id": tool_use_id,
         "input": report.input,
@@ -300,7 +300,7 @@ _ENDED = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at)
 
 def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
     """Update the session's row; its status follows from when it was last opened, prompted and ended."""
-    is_subagents_own = bool(report.subagent) and report.origin == _TRANSCRIPT
+    is_subagents_own = bool(report.subagent_id) and report.origin == _TRANSCRIPT
     connection.execute(
         f"""
         update sessions set
@@ -422,7 +422,7 @@ def insert_deliveries(connection: Connection, deliveries: Iterable[Delivery]) ->
             and not {_NAMES_CALL.format(event="event")} and event != :event and lesson = :lesson and host = :host
             and agent = :agent and kind = :kind and tool = :tool)
         """,
-        [{**delivery.__dict__, "twice": DUPLICATE_SECONDS} for delivery in deliveries],
+        [{**dump_record(delivery), "twice": DUPLICATE_SECONDS} for delivery in deliveries],
     )
 
 

@@ -253,7 +253,7 @@ def _read_agent_words(
             # The tracker sees every step, since it must notice where a private turn begins and ends.
             if private_turns.should_hide(step):
                 continue
-            is_main_agent = not step.agent and step.session == session["session"]
+            is_main_agent = not step.subagent_id and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():
                 continue
             at = parse_timestamp(step.at)

@@ -56,9 +56,9 @@ SESSION = (
     build_prompt("mend the build", 1),
     CALL,
     convert_to_transcript(CALL),
-    build_report("SubagentStart", 3, subagent="a1"),
-    build_call("toolu_2", 3.5, subagent="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
-    build_report("SubagentStop", 3.6, subagent="a1", response="sub-agent's words"),
+    build_report("SubagentStart", 3, subagent_id="a1"),
+    build_call("toolu_2", 3.5, subagent_id="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
+    build_report("SubagentStop", 3.6, subagent_id="a1", response="sub-agent's words"),
     build_report("Stop", 4, response="done"),
     SECOND_PROMPT,
     convert_to_transcript(SECOND_PROMPT),
@@ -275,7 +275,7 @@ def test_the_same_words_typed_twice_are_two_prompts() -> None:
 
 def test_a_subagents_transcript_is_not_the_sessions() -> None:
     subagent_call = replace(
-        build_call("toolu_1", 5), subagent="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript"
+        build_call("toolu_1", 5), subagent_id="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript"
     )
     assert find_session([PROMPTED, subagent_call])["transcript"] == "/t/s1.jsonl"
 
