@@ -104,7 +104,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
     if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
             raise UserError(f"memory M{memory.id} is approved already", f"edit {os.path.join(folder, file)}")
-    elif has_file := bool(twin := _find_twin_file(connection, home, memory)):
+    elif has_file := bool(twin := find_twin_file(connection, home, memory)):
         file = twin
     else:
         if memory.status == "candidate":
@@ -128,7 +128,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
     return replace(memory, status="active", file=file, decided_at=now), os.path.join(folder, file)
 
 
-def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
+def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
     pages = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
     return next((os.path.basename(page.path) for page in pages if page.text == memory.text), "")

@@ -62,10 +62,6 @@ def render_markdown(text: str) -> Markup:
     return _mark_references(_markdown.render(sanitize_value(text)))
 
 
-def _render_inline_markdown(text: str) -> Markup:
-    return _mark_references(_markdown.renderInline(sanitize_value(text)))
-
-
 def _mark_references(html: str) -> Markup:
     return Markup(_LINE_REFERENCES.sub(r' <span class="dim">\1</span>', html))
 
@@ -122,10 +118,6 @@ def _format_line(value: Any, max_length: int = 200) -> str:
     return to_printable_line(str(value or "")[: max_length * 4], max_length)
 
 
-def _cut_text(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[:max_length]}…"
-
-
 def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     """Return the text with these spans marked, and with code between backquotes as code."""
     html = Markup("")
@@ -158,11 +150,11 @@ _FILTERS = {
     "about": describe_input,
     "confidence": lambda letter: _CONFIDENCE_NAMES.get(letter, ""),
     "counted": format_count,
-    "cut": _cut_text,
+    "cut": lambda text, max_length: text if len(text) <= max_length else f"{text[:max_length]}…",
     "event_name": lambda kind: _EVENT_NAMES.get(kind, kind),
     "folder": lambda path: os.path.basename(path.rstrip("/")) or path,
     "highlight": highlight,
-    "inline": _render_inline_markdown,
+    "inline": lambda text: _mark_references(_markdown.renderInline(sanitize_value(text))),
     "line": _format_line,
     "listed": _parse_list,
     "markdown": render_markdown,
