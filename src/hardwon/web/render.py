@@ -22,7 +22,7 @@ from markupsafe import Markup
 from hardwon.agents.tool_results import find_describing_text
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
-from hardwon.text.characters import format_count, make_printable, to_printable_line
+from hardwon.text.characters import format_count, make_printable, shorten_text, to_printable_line
 
 _MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -150,7 +150,7 @@ _FILTERS = {
     "about": describe_input,
     "confidence": lambda letter: _CONFIDENCE_NAMES.get(letter, ""),
     "counted": format_count,
-    "cut": lambda text, max_length: text if len(text) <= max_length else f"{text[:max_length]}…",
+    "cut": shorten_text,
     "event_name": lambda kind: _EVENT_NAMES.get(kind, kind),
     "folder": lambda path: os.path.basename(path.rstrip("/")) or path,
     "highlight": highlight,
