@@ -260,10 +260,10 @@ def is_hardwon_denial(text: str) -> bool:
     return FENCE_OPEN in text and _DENIAL.search(text) is not None
 
 
-def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
+def build_line_finder(document: bytes) -> LineFinder:
     """Return a function that finds on which line of a document a text stands, asked in the document's order."""
-    offset = start
-    line = 1 + document.count(b"\n", 0, start)
+    offset = 0
+    line = 1
     misses = 0
 
     def find_line(text: str) -> int:

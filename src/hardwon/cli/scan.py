@@ -87,8 +87,8 @@ def scan(
     values = settings.load_settings(home)
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
     with tempfile.TemporaryDirectory(prefix="hardwon-") if dry_run else nullcontext(home) as folder:
-        if dry_run:
-            db.copy_database(home, folder)
+        if dry_run and paths.has_database(home):
+            db.copy_database(os.path.join(home, paths.DATABASE), os.path.join(folder, paths.DATABASE))
         with db.open(folder) as connection:
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
                 if auto:

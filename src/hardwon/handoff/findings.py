@@ -25,7 +25,7 @@ from hardwon.handoff.transcript_story import (
 )
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.shell import failures, working_commands
-from hardwon.shell.habits import list_first_words
+from hardwon.shell.working_commands import list_first_words
 from hardwon.store.reflections import Finding, PastHandoff, ReflectionContext
 from hardwon.text.characters import format_count
 from hardwon.text.excerpts import format_times, is_informative, shorten_line, split_sentences, to_plain_line

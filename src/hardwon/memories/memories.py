@@ -19,7 +19,7 @@ from hardwon.errors import UserError
 from hardwon.memories import memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, deletions
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, parse_row_number, transaction
 from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
 from hardwon.text.characters import format_count, make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
@@ -87,32 +87,31 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 
 def find_memory(connection: Connection, name: str) -> Memory:
     """Return a memory by its number, with or without the letter: 3, M3 or M:3."""
-    number = name.removeprefix("M").removeprefix(":")
-    memory = get_memory(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    memory = get_memory(connection, parse_row_number(name.removeprefix("M").removeprefix(":")))
     if memory is None:
-        raise UserError(
-            f"there is no memory {f'M{name}' if name.isdigit() else repr(name)}", "hardwon memory list --all"
-        )
+        shown_name = f"M{name}" if name.isdigit() else repr(name)
+        raise UserError(f"there is no memory {shown_name}", "hardwon memory list --all")
     return memory
 
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write the memory's file, or approve the current content of an existing one; return memory and path."""
+    page = read_page(home, memory)
+    if page and is_approved(connection, memory, page):
+        raise UserError(f"memory M{memory.id} is approved already", f"edit {page.path}")
     folder = memory_files.get_memory_folder(home, memory)
     file = memory.file
-    page = read_page(home, memory) if file else None
-    if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
-        if page and is_approved(connection, memory, page):
-            raise UserError(f"memory M{memory.id} is approved already", f"edit {os.path.join(folder, file)}")
-    elif has_file := bool(twin := _find_twin_file(connection, home, memory)):
-        file = twin
-    else:
+    if not file or not os.path.exists(os.path.join(folder, file)):
+        file = find_twin_file(connection, home, memory)
+    is_new_file = not file
+    if is_new_file:
         if memory.status == "candidate":
             refuse_duplicate(connection, home, memory.text, memory.project, "active")
         file = memory_files.choose_file_name(folder, memory)
-        paths.write_document(
-            home, os.path.join(folder, file), memory_files.render_memory(home, replace(memory, file=file), now)
-        )
+    path = os.path.join(folder, file)
+    approved = replace(memory, status="active", file=file, decided_at=now)
+    if is_new_file:
+        paths.write_document(home, path, memory_files.render_memory(home, approved, now))
     try:
         with transaction(connection):
             _record_decision(connection, memory, "active", file, now)
@@ -120,18 +119,22 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
                 update_memory_text(connection, memory.id, page.text)
     except BaseException:
         # Leave no file that the database does not know.
-        if not has_file:
-            os.unlink(os.path.join(folder, file))
+        if is_new_file:
+            os.unlink(path)
         raise
-    if not has_file:
+    if is_new_file:
         _add_to_index(home, folder, file, memory.text)
-    return replace(memory, status="active", file=file, decided_at=now), os.path.join(folder, file)
+    return approved, path
 
 
-def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
+def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
-    pages = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
-    return next((os.path.basename(page.path) for page in pages if page.text == memory.text), "")
+    if memory.type == "user":  # it is in the home
+        return ""
+    for page in list_unapproved_pages(connection, home, memory.project):
+        if page.text == memory.text:
+            return os.path.basename(page.path)
+    return ""
 
 
 def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
@@ -306,10 +309,7 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
         name = f"M{memory.id}"
         page = read_page(home, memory)
         if page is None:
-            missing_file = (
-                "its file is gone, a link or too large: "
-                f"{os.path.join(memory_files.get_memory_folder(home, memory), memory.file)}"
-            )
+            missing_file = f"its file is gone, a link or too large: {memory_files.get_memory_path(home, memory)}"
             faults.append((name, missing_file, f"hardwon memory approve M{memory.id}, or retire {memory.id}"))
             continue
         if not page.text:

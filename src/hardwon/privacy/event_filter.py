@@ -22,7 +22,6 @@ from hardwon.privacy.private_tags import (
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.privacy.redaction import redact_text, redact_value
 from hardwon.privacy.truncation import (
-    MAX_DEPTH,
     MAX_EVENT_CHARS,
     MAX_STRIPPED_CHARS,
     MAX_TEXT_CHARS,
@@ -212,32 +211,28 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return map_strings(_change_joined_lines(value, change), lambda text, _: change(text))
 
 
-def _change_joined_lines(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+def _change_joined_lines(value: Any, change: Callable[[str], str]) -> Any:
     """Change each list of lines as one text: a tag or a private key may begin in one line and end in another."""
-    if depth > MAX_DEPTH or not value:  # `trim_value` drops deeper levels
-        return value
     if isinstance(value, dict):
-        return {name: _change_joined_lines(inner, change, depth + 1) for name, inner in value.items()}
+        return {name: _change_joined_lines(inner, change) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
-    if len(value) == 1 or not all(isinstance(line, str) for line in value):
-        return [_change_joined_lines(inner, change, depth + 1) for inner in value]
+    if len(value) < 2 or not all(isinstance(line, str) for line in value):
+        return [_change_joined_lines(inner, change) for inner in value]
     text = "\n".join(value)
     changed = change(text)
     return value if changed == text else changed.split("\n")
 
 
-def _strip_split_tags(value: Any, depth: int = 0) -> Any:
+def _strip_split_tags(value: Any) -> Any:
     """Return the value with every content array in it stripped as one text."""
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
+        return {name: _strip_split_tags(inner) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
     if all(isinstance(line, str) for line in value):
         return value  # lines of one text; `_change_joined_lines` handles those
-    return [_strip_split_tags(inner, depth + 1) for inner in _strip_joined_blocks(value)]
+    return [_strip_split_tags(inner) for inner in _strip_joined_blocks(value)]
 
 
 def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
@@ -273,26 +268,24 @@ def _strip_split_fields(value: Any) -> Any:
     return _replace_texts(value, iter(stripped_texts))
 
 
-def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """Yield the strings of a JSON value in the order in which it is written."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list) and depth <= MAX_DEPTH:
+    elif isinstance(value, dict | list):
         items = value.values() if isinstance(value, dict) else value
         for inner in items:
-            yield from _iter_texts(inner, depth + 1)
+            yield from _iter_texts(inner)
 
 
-def _replace_texts(value: Any, texts: Iterator[str], depth: int = 0) -> Any:
+def _replace_texts(value: Any, texts: Iterator[str]) -> Any:
     """Return the value with its strings replaced, in the order of `_iter_texts`."""
     if isinstance(value, str):
         return next(texts)
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _replace_texts(inner, texts, depth + 1) for name, inner in value.items()}
+        return {name: _replace_texts(inner, texts) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_replace_texts(inner, texts, depth + 1) for inner in value]
+        return [_replace_texts(inner, texts) for inner in value]
     return value
 
 

@@ -187,10 +187,10 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
     """Take the words of one `for` from the list; set its variable to its first value in the home, else to its first."""
     _, name = loop_words.pop(0)
     values = []
-    if _has_word(loop_words, 0, "in"):
+    if _is_in(loop_words, 0):
         loop_words.pop(0)
         # A name followed by `in` begins the next loop.
-        while loop_words and not _has_word(loop_words, 1, "in"):
+        while loop_words and not _is_in(loop_words, 1):
             _, word = loop_words.pop(0)
             values.append(resolve_path(word, variables["PWD"], variables))
     if not values:
@@ -199,8 +199,9 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
     variables[name] = values_in_home[0] if values_in_home else values[0]
 
 
-def _has_word(loop_words: Sequence[tuple[int, str]], index: int, word: str) -> bool:
-    return index < len(loop_words) and loop_words[index][1] == word
+def _is_in(loop_words: Sequence[tuple[int, str]], index: int) -> bool:
+    """Return whether the word at this place is the `in` of a loop."""
+    return index < len(loop_words) and loop_words[index][1] == "in"
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:

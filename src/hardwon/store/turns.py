@@ -321,12 +321,6 @@ def forget_derived(connection: Connection, now: float) -> int:
     return len(sessions)
 
 
-def count_derived(connection: Connection) -> dict[str, int]:
-    """Return how many rows of each kind there are."""
-    tables = ("observations", "summaries", "documents", "vectors")
-    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}
-
-
 def count_unrebuildable(connection: Connection) -> int:
     """Return how many turns were distilled from events that are gone."""
     return int(fetch_value(connection, f"select count(*) from turns where {_IS_EXPIRED} or {_HAS_LOST_EVENTS}"))

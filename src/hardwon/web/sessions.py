@@ -114,7 +114,9 @@ def show_session(request: PageRequest) -> PageContent:
     if event_filter in ("", "messages"):
         until = steps[-1]["at"] if next_page else math.inf
         steps = _add_agent_words(request, session, steps, start.at, until)
-    steps = [_show_as_words(step) if step.get("kind") == AGENT_MESSAGE else step for step in steps]
+    for step in steps:
+        if step.get("kind") == AGENT_MESSAGE:  # shown as the words that are read from a transcript
+            step |= {"what": "words", "text": step["response"]}
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
@@ -145,11 +147,6 @@ def _add_agent_words(
             all_steps.append(words_step)
     # At equal times words come first (False sorts before True): what was said at the time of a call was said before.
     return sorted(all_steps, key=lambda step: (step["at"], step["what"] != "words"))
-
-
-def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recorded message of the agent as the page shows words read from a transcript."""
-    return {**step, "what": "words", "text": step["response"]}
 
 
 def _build_text_key(text: str) -> str:
