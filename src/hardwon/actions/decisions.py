@@ -1,6 +1,6 @@
-"""Say yes or no to any proposal by its name, and take a decision back: L3 is a lesson, M3 a memory, H3 a handoff.
+"""Take decisions by name, such as `hardwon accept 1`, and take them back: L3 is a lesson, M3 a memory, H3 a handoff.
 
-A person does so at a terminal, or types it to an agent as a prompt; a prompt may also add a lesson or a memory.
+A person types them at a terminal, or to an agent as a prompt, which may also add a lesson or a memory.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Step(NamedTuple):
     id: str = ""  # the agent's own, equal in copies of the session, so that nothing is counted twice
     at: str = ""
     session: str = ""
-    agent: str = ""  # a sub-agent's id, empty for the main one
+    subagent_id: str = ""  # empty for the main agent
     cwd: str = ""
     call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
@@ -156,8 +156,11 @@ def identify_agent(path: str, head: bytes) -> str:
 
 def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
     """Set the attributes of a reader to what was stored of them."""
+    state = state or {}
+    if "agent" in state:  # stored by 0.1.0
+        state = {**state, "subagent_id": state["agent"]}
     for name in vars(reader):
-        if state and name in state:
+        if name in state:
             setattr(reader, name, state[name])
 
 
@@ -258,10 +261,10 @@ def is_hardwon_denial(text: str) -> bool:
     return FENCE_OPEN in text and _DENIAL.search(text) is not None
 
 
-def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
+def build_line_finder(document: bytes) -> LineFinder:
     """Return a function that finds on which line of a document a text stands, asked in the document's order."""
-    offset = start
-    line = 1 + document.count(b"\n", 0, start)
+    offset = 0
+    line = 1
     misses = 0
 
     def find_line(text: str) -> int:

@@ -18,7 +18,7 @@ from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.store import db, deletions, jobs
 from hardwon.store.purge import PurgeTarget, hold_purge_lock
-from hardwon.store.turns import count_derived, count_unrebuildable, forget_derived
+from hardwon.store.turns import count_unrebuildable, forget_derived
 from hardwon.worker.lifecycle import hold_worker_stopped
 
 _MAX_LOG_ENTRIES = 1_000
@@ -163,7 +163,7 @@ def rebuild(as_json: bool) -> None:
         for project in project_paths:
             brief.compile_brief(connection, home, project, values)
         approvals.compile_manifest(home, clock.now())
-        counts = count_derived(connection)
+        counts = db.count_rows(connection, ("observations", "summaries", "documents", "vectors"))
         unrebuildable = count_unrebuildable(connection)
     if as_json:
         report = {"sessions": session_count, "briefs": len(project_paths), **counts, "kept": unrebuildable}

@@ -32,8 +32,7 @@ from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import MINED_TIER, TAG_TIER, replace
 
 if TYPE_CHECKING:
-    from hardwon.mining.scan import ScanResult
-    from hardwon.mining.scan_request import ScanRequest
+    from hardwon.mining.scan import ScanRequest, ScanResult
 
 _MAX_SHOWN = 5
 
@@ -72,7 +71,7 @@ def scan(
     # Imported here because `scan candidates` needs none of them.
     import tempfile
 
-    from hardwon.mining.scan_request import ScanRequest, run_scan
+    from hardwon.mining.scan import ScanRequest, run_scan
     from hardwon.search.query_scope import parse_time
 
     if tier1_only and tier2_only:
@@ -88,8 +87,8 @@ def scan(
     values = settings.load_settings(home)
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
     with tempfile.TemporaryDirectory(prefix="hardwon-") if dry_run else nullcontext(home) as folder:
-        if dry_run:
-            db.copy_database(home, folder)
+        if dry_run and paths.has_database(home):
+            db.copy_database(os.path.join(home, paths.DATABASE), os.path.join(folder, paths.DATABASE))
         with db.open(folder) as connection:
             if auto:
                 _scan_in_background(home, connection, values, request)
@@ -111,8 +110,7 @@ def scan(
 
 def _scan_in_background(home: str, connection: db.Connection, values: Mapping[str, Any], request: ScanRequest) -> None:
     """Scan silently and at low priority, unless another scan runs or none is due: the worker asks again later."""
-    from hardwon.mining.scan import hold_scan_lock, is_due
-    from hardwon.mining.scan_request import run_scan
+    from hardwon.mining.scan import hold_scan_lock, is_due, run_scan
 
     with hold_scan_lock(home, wait=False) as has_lock:
         # The worker names a transcript when an agent has just reported a lesson in it, so it is always due.

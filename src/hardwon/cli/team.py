@@ -75,12 +75,12 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
 
 
 @contextmanager
-def _open_for_decision(deed: str) -> Iterator[Team]:
+def _open_for_decision(action: str) -> Iterator[Team]:
     """Open this machine's team for a person who decides something for everybody.
 
-    `deed` names the decision in the refusal that an agent gets.
+    `action` names the decision in the refusal that an agent gets.
     """
-    require_person(deed)
+    require_person(action)
     with _open_team(must_sync=True) as opened_team:
         yield opened_team
 

@@ -101,28 +101,31 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 
 def find_memory(connection: Connection, name: str) -> Memory:
     """Return a memory by its number, with or without the letter: 3, M3 or M:3."""
-    number = parse_row_number(name.removeprefix("M").removeprefix(":"))
-    memory = get_memory(connection, number)
+    memory = get_memory(connection, parse_row_number(name.removeprefix("M").removeprefix(":")))
     if memory is None:
-        raise UserError(
-            f"there is no memory {f'M{name}' if name.isdigit() else repr(name)}", "hardwon memory list --all"
-        )
+        shown_name = f"M{name}" if name.isdigit() else repr(name)
+        raise UserError(f"there is no memory {shown_name}", "hardwon memory list --all")
     return memory
 
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write the memory's file, or approve the current content of an existing one; return memory and path."""
+    page = read_page(home, memory)
+    if page and is_approved(connection, memory, page):
+        raise UserError(f"memory M{memory.id} is approved already", f"edit {page.path}")
     folder = memory_files.get_memory_folder(home, memory)
-    page = read_page(home, memory) if memory.file else None
-    existing_file = _find_existing_file(connection, home, memory, page)
-    file = existing_file
-    if not existing_file:
+    file = memory.file
+    if not file or not os.path.exists(os.path.join(folder, file)):
+        file = find_twin_file(connection, home, memory)
+    is_new_file = not file
+    if is_new_file:
         if memory.status == "candidate":
             refuse_duplicate(connection, home, memory.text, memory.project, "active")
         file = memory_files.choose_file_name(folder, memory)
-        document = memory_files.render_memory(home, replace(memory, file=file), now)
-        paths.write_document(home, os.path.join(folder, file), document)
     path = os.path.join(folder, file)
+    approved = replace(memory, status="active", file=file, decided_at=now)
+    if is_new_file:
+        paths.write_document(home, path, memory_files.render_memory(home, approved, now))
     try:
         with transaction(connection):
             _record_decision(connection, memory, "active", file, now)
@@ -130,28 +133,22 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
                 update_memory_text(connection, memory.id, page.text)
     except BaseException:
         # Leave no file that the database does not know.
-        if not existing_file:
+        if is_new_file:
             os.unlink(path)
         raise
-    if not existing_file:
+    if is_new_file:
         _add_to_index(home, folder, file, memory.text)
-    return replace(memory, status="active", file=file, decided_at=now), path
+    return approved, path
 
 
-def _find_existing_file(connection: Connection, home: str, memory: Memory, page: memory_files.MemoryPage | None) -> str:
-    """Return the name of a file to approve as it is, empty if there is none; UserError if it is approved already."""
-    path = os.path.join(memory_files.get_memory_folder(home, memory), memory.file)
-    if not memory.file or not os.path.exists(path):
-        return _find_twin_file(connection, home, memory)
-    if page and is_approved(connection, memory, page):
-        raise UserError(f"memory M{memory.id} is approved already", f"edit {path}")
-    return memory.file
-
-
-def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
+def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
-    pages = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
-    return next((os.path.basename(page.path) for page in pages if page.text == memory.text), "")
+    if memory.type == "user":  # it is in the home
+        return ""
+    for page in list_unapproved_pages(connection, home, memory.project):
+        if page.text == memory.text:
+            return os.path.basename(page.path)
+    return ""
 
 
 def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
@@ -333,9 +330,9 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
     for memory in list_memories(connection, "active", project=project):
         page = read_page(home, memory)
         if page is None:
-            file_path = os.path.join(memory_files.get_memory_folder(home, memory), memory.file)
+            missing_file = f"its file is gone, a link or too large: {memory_files.get_memory_path(home, memory)}"
             fix = f"hardwon memory approve M{memory.id}, or retire {memory.id}"
-            faults.append(MemoryFault(f"M{memory.id}", f"its file is gone, a link or too large: {file_path}", fix))
+            faults.append(MemoryFault(f"M{memory.id}", missing_file, fix))
             continue
         faults += _find_page_faults(connection, memory, page, checked_pages)
         checked_pages.append(page)

@@ -22,7 +22,6 @@ from hardwon.privacy.private_tags import (
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.privacy.redaction import redact_text, redact_value
 from hardwon.privacy.truncation import (
-    MAX_DEPTH,
     MAX_EVENT_CHARS,
     MAX_STRIPPED_CHARS,
     MAX_TEXT_CHARS,
@@ -71,7 +70,7 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         if prompt is None:
             return None
         event = replace(event, prompt=prompt)
-    elif event.kind == "Stop" and not event.agent and os.path.exists(hardwon_turn):
+    elif event.kind == "Stop" and not event.subagent_id and os.path.exists(hardwon_turn):
         event = replace(event, message="")  # the answer is about hardwon
     turn_names = _list_turn_names(event)
     markers = [os.path.join(marker_folder, name) for name in (claims.LATEST_MARKER, *turn_names)]
@@ -142,7 +141,7 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
 
 def _list_turn_names(event: Event) -> list[str]:
     """Return the marker names of a private turn: the agent's id of the prompt, and that of the subagent."""
-    return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
+    return [to_safe_name(name) for name in (event.prompt_name, event.subagent_id) if name]
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
@@ -221,32 +220,28 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return map_strings(_change_joined_lines(value, change), lambda text, _: change(text))
 
 
-def _change_joined_lines(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+def _change_joined_lines(value: Any, change: Callable[[str], str]) -> Any:
     """Change each list of lines as one text: a tag or a private key may begin in one line and end in another."""
-    if depth > MAX_DEPTH or not value:  # `trim_value` drops deeper levels
-        return value
     if isinstance(value, dict):
-        return {name: _change_joined_lines(inner, change, depth + 1) for name, inner in value.items()}
+        return {name: _change_joined_lines(inner, change) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
-    if len(value) == 1 or not all(isinstance(line, str) for line in value):
-        return [_change_joined_lines(inner, change, depth + 1) for inner in value]
+    if len(value) < 2 or not all(isinstance(line, str) for line in value):
+        return [_change_joined_lines(inner, change) for inner in value]
     text = "\n".join(value)
     changed = change(text)
     return value if changed == text else changed.split("\n")
 
 
-def _strip_split_tags(value: Any, depth: int = 0) -> Any:
+def _strip_split_tags(value: Any) -> Any:
     """Return the value with every content array in it stripped as one text."""
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
+        return {name: _strip_split_tags(inner) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
     if all(isinstance(line, str) for line in value):
         return value  # lines of one text; `_change_joined_lines` handles those
-    return [_strip_split_tags(inner, depth + 1) for inner in _strip_joined_blocks(value)]
+    return [_strip_split_tags(inner) for inner in _strip_joined_blocks(value)]
 
 
 def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
@@ -282,26 +277,24 @@ def _strip_split_fields(value: Any) -> Any:
     return _replace_texts(value, iter(stripped_texts))
 
 
-def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """Yield the strings of a JSON value in the order in which it is written."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list) and depth <= MAX_DEPTH:
+    elif isinstance(value, dict | list):
         items = value.values() if isinstance(value, dict) else value
         for inner in items:
-            yield from _iter_texts(inner, depth + 1)
+            yield from _iter_texts(inner)
 
 
-def _replace_texts(value: Any, texts: Iterator[str], depth: int = 0) -> Any:
+def _replace_texts(value: Any, texts: Iterator[str]) -> Any:
     """Return the value with its strings replaced, in the order of `_iter_texts`."""
     if isinstance(value, str):
         return next(texts)
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _replace_texts(inner, texts, depth + 1) for name, inner in value.items()}
+        return {name: _replace_texts(inner, texts) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_replace_texts(inner, texts, depth + 1) for inner in value]
+        return [_replace_texts(inner, texts) for inner in value]
     return value
 
 

@@ -77,7 +77,7 @@ def extract_agent_prompt(prompt: str) -> str:
     text = _strip_program_text(prompt)
     if is_only_for_hardwon(text):
         return ""
-    return _strip_lessons(text).strip()
+    return strip_lesson_blocks(text).strip()
 
 
 def is_only_for_hardwon(prompt: str) -> bool:
@@ -97,7 +97,7 @@ def is_only_for_hardwon(prompt: str) -> bool:
         words_after_name = _strip_quoted(text).split(None, 40)[1:]
         if _is_command(words_after_name):
             return True
-    return not _strip_lessons(text).strip()
+    return not strip_lesson_blocks(text).strip()
 
 
 def _is_command(words: Sequence[str]) -> bool:
@@ -182,7 +182,7 @@ def _is_at_line_start(text: str, position: int, read_to: int) -> bool:
     return line_start == "" or line_start.endswith(">")
 
 
-def _strip_lessons(text: str) -> str:
+def strip_lesson_blocks(text: str) -> str:
     """Return the text without `#lesson` blocks."""
     if "#lesson" not in text.lower():
         return text

@@ -9,6 +9,7 @@ import os
 
 from hardwon import paths, projects
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes, resolve_path
+from hardwon.text.characters import shorten_text
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ def shorten_command(command: str) -> str:
     beginning = command[: 4 * _MAX_SHOWN_CHARS]  # a command may have megabytes
     printable = "".join(char if char.isprintable() else " " for char in beginning)
     line = " ".join(printable.split())
-    return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"
+    return shorten_text(line, _MAX_SHOWN_CHARS)
 
 
 def _has_same_hooks(path: str, old_text: str, new_text: str) -> bool:

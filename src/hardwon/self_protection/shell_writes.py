@@ -188,10 +188,10 @@ def _set_loop_variable(loop_words: list[LoopWord], variables: dict[str, str], ho
     """Take the words of one `for` from the list; set its variable to its first value in the home, else to its first."""
     name = loop_words.pop(0).word
     values = []
-    if _has_word(loop_words, 0, "in"):
+    if _is_in(loop_words, 0):
         loop_words.pop(0)
         # A name followed by `in` begins the next loop.
-        while loop_words and not _has_word(loop_words, 1, "in"):
+        while loop_words and not _is_in(loop_words, 1):
             value = loop_words.pop(0).word
             values.append(resolve_path(value, variables["PWD"], variables))
     if not values:
@@ -200,8 +200,9 @@ def _set_loop_variable(loop_words: list[LoopWord], variables: dict[str, str], ho
     variables[name] = values_in_home[0] if values_in_home else values[0]
 
 
-def _has_word(loop_words: Sequence[LoopWord], index: int, word: str) -> bool:
-    return index < len(loop_words) and loop_words[index].word == word
+def _is_in(loop_words: Sequence[LoopWord], index: int) -> bool:
+    """Return whether the word at this place is the `in` of a loop."""
+    return index < len(loop_words) and loop_words[index].word == "in"
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from hardwon.sessions import spool
 from hardwon.shell import failures
 from hardwon.store import db, events
 from hardwon.store.events import Report, find_or_create_project
-from hardwon.types import Delivery, Event
+from hardwon.types import Delivery, Event, load_record
 
 log = logging.getLogger(__name__)
 # A hook has at most ten seconds, so such a file has no writer any more.
@@ -70,7 +70,7 @@ def build_report(
         cwd=event.cwd,
         project=project,
         transcript=event.transcript,
-        subagent=event.agent,
+        subagent_id=event.subagent_id,
         prompt=event.prompt,
         prompt_name=event.prompt_name,
         tool=event.tool,
@@ -143,11 +143,11 @@ def _parse_spooled_record(record: Mapping[str, Any]) -> tuple[Event | None, list
 
     Raise KeyError, TypeError or AttributeError if another program or a newer hardwon wrote the file.
     """
-    event = Event(**record["event"]) if record.get("event") else None
+    event = load_record(Event, record["event"]) if record.get("event") else None
     if event:
         has_texts = all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)
         if not has_texts or not isinstance(event.at, float):
             raise TypeError("the store would refuse it, and with it all that waits behind")
-    deliveries = [Delivery(**item) for item in record["injections"]]
+    deliveries = [load_record(Delivery, item) for item in record["injections"]]
     typed_prompts = [(item["prompt"], item["cwd"]) for item in record["lessons"]]
     return event, deliveries, typed_prompts

@@ -39,10 +39,11 @@ from hardwon.store.events import (
     store_last_words,
     store_report,
 )
-from hardwon.types import AGENT_MESSAGE, Event, ReadPosition, replace
+from hardwon.types import AGENT_MESSAGE, GLOB_TOOL, Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
 # Hooks wait for the same lock, so no transaction may take longer than 50 ms.
+_SEARCH_TOOLS = ("Grep", GLOB_TOOL)  # their input is stored under the names that their hooks use
 BATCH_SIZE = 100  # events in one transaction
 # Results follow their calls closely; the state is stored after every portion and must stay small.
 _MAX_OPEN_CALLS = 64  # calls whose result is awaited
@@ -264,7 +265,7 @@ class TranscriptState:
             return
         elif step.kind == "result":
             yield from self._process_result(step)
-        elif not step.agent:
+        elif not step.subagent_id:
             yield from self._report_message_before()
             self._last_message = None  # words before a call are not the agent's last
             if step.kind == "agent" and not self._is_for_hardwon:
@@ -318,6 +319,8 @@ class TranscriptState:
     def _remember_call(self, step: Step) -> None:
         """Remember what may be stored of a call, until its result is there."""
         tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
+        if step.tool in _SEARCH_TOOLS:
+            tool_input = {"pattern": step.content, "path": step.path}
         given_input = {name: value for name, value in tool_input.items() if value}
         event = self._filter_event(self._build_tool_event(step, step.tool, given_input))
         self.has_hidden_steps |= event is None
@@ -351,8 +354,8 @@ class TranscriptState:
             tool_use_id=step.call,
             input=tool_input,
             command=fields.get("command", ""),
-            path=fields.get("file_path", ""),
-            content=fields.get("content", ""),
+            path=fields.get("file_path") or fields.get("path", ""),
+            content=fields.get("content") or fields.get("pattern", ""),
         )
 
     def _filter_event(self, event: Event) -> Event | None:
@@ -373,8 +376,8 @@ class TranscriptState:
         fields = {
             "id": build_transcript_key(self._agent, step.id),
             "at": self._at,
-            "agent": step.agent,
+            "subagent_id": step.subagent_id,
             **extra_fields,
         }
-        path = "" if step.agent else self._path  # a session's transcript is not that of its sub-agent
+        path = "" if step.subagent_id else self._path  # a session's transcript is not that of its sub-agent
         return clean_ids(Event(self._agent, kind, self.session, step.cwd, transcript=path, **fields))

@@ -19,6 +19,7 @@ from hardwon.types import Observation, Summary
 _MERGE_WINDOW_SECONDS = 30 * 86_400.0
 _MAX_TEXT_CHARS = 20_000  # read of one text
 _MAX_FILE_OBSERVATIONS = 60  # read per file
+_MAX_NEW_OBSERVATIONS = 200  # told at once to those who watch
 ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted; its observations are never replaced
 FROM_CLAUDE_MEM = "claude-mem"  # imported from claude-mem; never distilled again from events
 _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
@@ -121,15 +122,15 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
     return rows
 
 
-def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
+def list_after(connection: Connection, after_id: int) -> list[dict[str, Any]]:
     """Return the observations after this one in short form; if there are many, only the latest."""
     query = f"""
         select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT_SQL} as title, made
         from observations
         join sessions on sessions.id = observations.session where observations.id > ?
-        order by observations.id desc limit ?
+        order by observations.id desc limit {_MAX_NEW_OBSERVATIONS}
         """
-    latest_first = fetch_dicts(connection, query, after_id, limit)
+    latest_first = fetch_dicts(connection, query, after_id)
     return latest_first[::-1]
 
 

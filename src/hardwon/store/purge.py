@@ -262,7 +262,7 @@ def _list_word_indexes(connection: Connection) -> list[str]:
 def _count_rows(connection: Connection) -> Counter[str]:
     """Return how many rows each table has, without those that are derived and those of tombstones."""
     names = [name for name, _ in _iter_tables(connection) if name not in documents.INDEX_TABLES | _HASH_TABLES]
-    return Counter({name: fetch_value(connection, f"select count(*) from {name}") for name in names})
+    return Counter(db.count_rows(connection, names))
 
 
 def _count_signals(connection: Connection) -> dict[str, int]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardwon.shell.habits import count_first_words
+from hardwon.shell.working_commands import count_first_words
 from hardwon.store import memories
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, transaction
 from hardwon.types import SHELL_TOOL, frozen, replace

@@ -20,7 +20,7 @@ from hardwon.store.observations import (
     replace_summary,
     set_summary_fingerprint,
 )
-from hardwon.types import Call, Observation, Summary, Turn
+from hardwon.types import Call, Observation, Summary, Turn, load_record
 
 PLAIN = "plain"
 # Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
@@ -268,7 +268,8 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
 def _build_call(row: Any) -> Call:
     """Return a call from its row, with its input parsed."""
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
-    return Call(input=parse_json_or_text(row["input"]), **{name: row[name] for name in names})
+    fields = {name: row[name] for name in names}
+    return load_record(Call, {**fields, "input": parse_json_or_text(row["input"])})
 
 
 @contextmanager
@@ -321,12 +322,6 @@ def forget_derived(connection: Connection, now: float) -> int:
         # Fires the trigger that fills `observation_files`.
         connection.execute("update observations set files_read = files_read")
     return len(sessions)
-
-
-def count_derived(connection: Connection) -> dict[str, int]:
-    """Return how many rows of each kind there are."""
-    tables = ("observations", "summaries", "documents", "vectors")
-    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}
 
 
 def count_unrebuildable(connection: Connection) -> int:

@@ -403,8 +403,3 @@ def count_sessions_by_project(connection: Connection, since: float, *, limit: in
         (since, limit),
     )
     return [(path, times) for path, times in rows]
-
-
-def count_rows(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
-    """Return how many rows these tables have."""
-    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}

@@ -210,12 +210,9 @@ def _present_join(replica: Replica, config: TeamConfig, client: TeamClient) -> N
     client.call("/v1/join", {"token": config.token, "signature": signature, **_to_wire(join)})
 
 
-def exchange_records(connection: Connection, config: TeamConfig, client: TeamClient | None = None) -> SyncReport:
-    """Send what the server lacks and take in what this machine lacks, until both have the same.
-
-    `client` is for a network other than the plain one.
-    """
-    client = client or TeamClient(config.url, config.token, config.authority)
+def exchange_records(connection: Connection, config: TeamConfig) -> SyncReport:
+    """Send what the server lacks and take in what this machine lacks, until both have the same."""
+    client = TeamClient(config.url, config.token, config.authority)
     replica = Replica(connection, config.team)
     try:
         return _exchange_until_equal(replica, config, client)

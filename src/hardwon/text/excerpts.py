@@ -108,12 +108,12 @@ def format_times(count: int) -> str:
     return " twice" if count == 2 else f" {count} times"
 
 
-def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
-    """Return the items that fit into `max_chars`, each counted with its overhead; the first is always included."""
+def select_fitting(items: Sequence[str], max_chars: int) -> list[str]:
+    """Return the items that fit into `max_chars`, each with a character between them; the first is always included."""
     selected = list[str]()
     used_chars = 0
     for item in items:
-        size = len(item) + overhead
+        size = len(item) + 1
         if not selected or used_chars + size <= max_chars:
             selected.append(item)
             used_chars += size

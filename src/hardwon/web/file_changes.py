@@ -121,10 +121,8 @@ def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
     folder = memory_files.get_memory_folder(request.home, memory)
     if memory.file and os.path.exists(os.path.join(folder, memory.file)):
         return []
-    if memory.type != "user":
-        pages = memories.list_unapproved_pages(request.connection, request.home, memory.project)
-        if any(page.text == memory.text for page in pages):
-            return []
+    if memories.find_twin_file(request.connection, request.home, memory):
+        return []
     file = memory_files.choose_file_name(folder, memory)
     text = memory_files.render_memory(request.home, replace(memory, file=file), request.now)
     changes = [FileChange(os.path.join(folder, file), old_text=None, new_text=text)]

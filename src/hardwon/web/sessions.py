@@ -24,7 +24,7 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
-from hardwon.store.sessions import STATUSES, count_active_minutes
+from hardwon.store.sessions import STATUSES, count_active_minutes, describe_status
 from hardwon.store.views import TimelinePosition
 from hardwon.types import AGENT_MESSAGE, EDIT_TOOLS
 from hardwon.web.file_changes import FileChange, describe_changes
@@ -108,10 +108,13 @@ def show_session(request: PageRequest) -> PageContent:
     if event_filter in ("", "messages"):
         until = steps[-1]["at"] if next_page else math.inf
         steps = _add_agent_words(request, session, steps, start.at, until)
-    steps = [_show_as_words(step) if step.get("kind") == AGENT_MESSAGE else step for step in steps]
+    for step in steps:
+        if step.get("kind") == AGENT_MESSAGE:  # shown as the words that are read from a transcript
+            step |= {"what": "words", "text": step["response"]}
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
+        "status": describe_status(session["status"], session["last_at"]),
         "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,
@@ -148,11 +151,6 @@ def _add_agent_words(
             all_steps.append(words_step)
     # At equal times words come first (False sorts before True): what was said at the time of a call was said before.
     return sorted(all_steps, key=lambda step: (step["at"], step["what"] != "words"))
-
-
-def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recorded message of the agent as the page shows words read from a transcript."""
-    return {**step, "what": "words", "text": step["response"]}
 
 
 def _build_text_key(text: str) -> str:
@@ -256,7 +254,7 @@ def _read_agent_words(
             # The tracker sees every step, since it must notice where a private turn begins and ends.
             if private_turns.check_next_step(step):
                 continue
-            is_main_agent = not step.agent and step.session == session["session"]
+            is_main_agent = not step.subagent_id and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():
                 continue
             at = parse_timestamp(step.at)

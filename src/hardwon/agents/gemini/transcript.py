@@ -75,7 +75,7 @@ class Reader:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0
         self.session = ""
-        self.agent = ""
+        self.subagent_id = ""
         self.cwd = ""
         self.recent: dict[str, dict[str, None]] = {}  # the steps yielded of each message that may still grow
         self.finished: dict[str, None] = {}  # the messages that do not grow any more
@@ -98,7 +98,7 @@ class Reader:
 
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
-            self.agent = self.session
+            self.subagent_id = self.session
         for message in messages:
             message_id = shorten_id(get_text(message, "id"))
             if not message_id or message.get("type") not in ("user", "gemini"):
@@ -127,10 +127,10 @@ class Reader:
             kind = "agent"
             text = extract_answer(raw_text)
         # What a sub-agent is asked was written by the agent, and _PROGRAM_PROMPT by the program.
-        is_nobodys = is_person and (self.agent or text == _PROGRAM_PROMPT)
+        is_nobodys = is_person and (self.subagent_id or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
             at = get_text(message, "timestamp")
-            yield Step(kind, find_line(raw_text), message_id, at, self.session, self.agent, self.cwd, text=text)
+            yield Step(kind, find_line(raw_text), message_id, at, self.session, self.subagent_id, self.cwd, text=text)
         yield from self._read_calls(message_id, message, marks, find_line)
         forget_oldest(marks, _MAX_MARKS)
 
@@ -154,7 +154,7 @@ class Reader:
                     id=f"result:{message_id}:{key}",
                     at=step.at,
                     session=step.session,
-                    agent=step.agent,
+                    subagent_id=step.subagent_id,
                     cwd=step.cwd,
                     call=step.call,
                 )
@@ -187,7 +187,7 @@ class Reader:
             id="",
             at=at,
             session=self.session,
-            agent=self.agent,
+            subagent_id=self.subagent_id,
             cwd=cwd,
             call=call_id,
             tool=tool,
