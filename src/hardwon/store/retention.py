@@ -129,25 +129,41 @@ def enforce_limits(
     else:
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days))
     if cutoff is not None:
-        messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # -1: all messages are kept
-        while rows := connection.execute(_EXPIRED_ROWS_SQL, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():
-            portion_counts = _delete_rows(connection, rows, should_continue)
-            deleted_counts += portion_counts
-            if portion_counts.total() < len(rows):  # `should_continue` stopped it
-                break
+        deleted_counts += _delete_expired_rows(connection, cutoff, message_cutoff, should_continue)
     if message_cutoff is not None:
         deleted_counts += _delete_sessions(connection, message_cutoff, should_continue)
     if ledger_cutoff is not None:
-        for table in ("runs", "refusals", "kept"):
-            deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (ledger_cutoff,)).rowcount
-        deleted_counts["reflections"] += connection.execute(
-            "delete from reflections where at < ? and status in ('discarded', 'moot')", (ledger_cutoff,)
-        ).rowcount
+        deleted_counts += _delete_ledger_rows(connection, ledger_cutoff)
     deleted_counts += _delete_until_it_fits(connection, max_bytes, should_continue)
     if +deleted_counts:
         deletions.record(connection, deletions.RETENTION, "age or size", deleted_counts, now)
     release_free_pages(connection, should_continue)
     return +deleted_counts, measure_used_bytes(connection)
+
+
+def _delete_expired_rows(
+    connection: Connection, cutoff: float, message_cutoff: float | None, should_continue: Callable[[], bool]
+) -> Counter[str]:
+    """Delete rows from before the cutoff, messages only from before theirs, and none if that is None."""
+    deleted_counts: Counter[str] = Counter()
+    messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # before every message
+    while rows := connection.execute(_EXPIRED_ROWS_SQL, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():
+        portion_counts = _delete_rows(connection, rows, should_continue)
+        deleted_counts += portion_counts
+        if portion_counts.total() < len(rows):  # `should_continue` stopped it
+            break
+    return deleted_counts
+
+
+def _delete_ledger_rows(connection: Connection, cutoff: float) -> Counter[str]:
+    """Delete our own runs, refusals and finished reflections from before the cutoff."""
+    deleted_counts: Counter[str] = Counter()
+    for table in ("runs", "refusals", "kept"):
+        deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (cutoff,)).rowcount
+    deleted_counts["reflections"] += connection.execute(
+        "delete from reflections where at < ? and status in ('discarded', 'moot')", (cutoff,)
+    ).rowcount
+    return deleted_counts
 
 
 def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continue: Callable[[], bool]) -> Counter[str]:

@@ -67,7 +67,7 @@ def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, 
 def list_turns(connection: Connection, session: int) -> list[Turn]:
     """Return every turn of a session, in order."""
     with _open_snapshot(connection):
-        turns = _read_turns(connection, session, None)
+        turns = _read_turns(connection, session, number=None)
     return [turns[number] for number in sorted(turns)]
 
 
@@ -82,12 +82,12 @@ def store_distilled(
     number = turn.number
     with transaction(connection):
         if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
-            return False  # it changed while it was distilled
+            return False  # the turn changed while it was distilled
         row = connection.execute(
             "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
         if row and _is_expired(row["print"]):
-            return False  # its observations hold more than the rows that are left
+            return False  # the turn's observations hold more than the rows that are left
         is_made_by_model = row and row["print"] == fingerprint and row["made"] != PLAIN
         if is_made_by_model and maker == PLAIN:
             return False  # a model's words are better, and cost money
@@ -177,7 +177,7 @@ def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[in
     # From the lowest up, so that a new number is free: it is never above the old one.
     for old in sorted({*stored, *fetch_column(connection, query, session)} - {0}):
         earlier_numbers = [number for old_number, number in number_changes.items() if old_number <= old]
-        new = max(earlier_numbers, default=0)  # its own prompt's, or that of the last one before it
+        new = max(earlier_numbers, default=0)  # the number of its own prompt, or of the last one before it
         if old in number_changes:
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
