@@ -37,7 +37,7 @@ from hardwon.agents.settings_files import CreatedPaths, SettingsError, get_value
 from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
 
-_AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
+_AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # show a hook's `systemMessage` to the person
 # An odd number, so that the median is a run that took place.
 _PROBE_ROUNDS = 9
 # Twice the longest timeout that hardwon writes for a hook.
@@ -432,7 +432,8 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
     if not durations:
         return  # no transcript says how long they took
     median = statistics.median(milliseconds for _, milliseconds in durations)
-    event, slowest = max(durations, key=lambda duration: duration[1])
+    slowest = max(milliseconds for _, milliseconds in durations)
+    event = next(event for event, milliseconds in durations if milliseconds == slowest)
     counted = f"{len(durations)} runs timed by the agent"
     finding = f"median {median:.0f} ms, max {slowest:.0f} ms ({event}), {counted}"
     if median < _SLOW_MILLISECONDS:

@@ -200,7 +200,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
     if os.path.isdir(get_spool_folder(home)):
         with open_store(drain=True), suppress(OSError):  # events that cannot be read stay where they are
             os.rmdir(get_spool_folder(home))
-    # Only the database knows these files, so list them before it is deleted.
+    # Only the database knows the files in repositories, so list them before it is deleted.
     files_elsewhere = find_files_elsewhere(home) if delete_data else []
     remove_files(home, is_complete=not refusals, delete_data=delete_data)
     _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])
@@ -208,7 +208,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
 
 def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequence[str]) -> None:
     """Print what is left and why; exit with 1 if a settings file could not be changed."""
-    with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
+    with suppress(OSError):  # the home is gone, is not empty, or is a link to a folder of the person's
         os.rmdir(home)
     remaining_names = sorted(os.listdir(home)) if os.path.isdir(home) else []
     if remaining_names:

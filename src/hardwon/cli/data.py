@@ -125,16 +125,21 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     if only_print or not changes or not confirm(yes, "Make this change?", default=True):
         return
     for path, old_text, new_text in changes:
-        # The person may have edited it in another window while they were asked.
+        # The person may have edited the file in another window while they were asked.
         if read_text_file(path) != old_text:
             raise UserError(f"{path} changed while you were looking at it", "run the command again")
-        if new_text:
-            mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-            paths.replace_file(path, new_text.encode("utf-8"), mode)
-            click.echo(f"written   {path}")
-        else:
-            os.unlink(path)
-            click.echo(f"removed   {path}, which had nothing else")
+        _write_notes(path, new_text)
+
+
+def _write_notes(path: str, text: str) -> None:
+    """Write a file of notes, or remove it if nothing is left in it."""
+    if text:
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+        paths.replace_file(path, text.encode("utf-8"), mode)
+        click.echo(f"written   {path}")
+    else:
+        os.unlink(path)
+        click.echo(f"removed   {path}, which had nothing else")
 
 
 @click.command()

@@ -45,13 +45,14 @@ def up(ctx: click.Context, yes: bool) -> None:
     It starts the worker. At a terminal it asks before it changes anything; run it again whenever you like.
     """
     home = paths.get_home()
-    # Both take a few seconds the first time.
+    # Starting and reading take a few seconds the first time.
     click.echo("starting the worker, then reading your agents' transcripts …", err=True)
     compile_manifest(home, clock.now())
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
-    if worker_status.version != __version__:  # it ends by itself when it is idle, but a person should not wait for that
+    # An older worker ends by itself when it is idle, but a person should not wait for that.
+    if worker_status.version != __version__:
         lifecycle.stop_worker(home)
         worker_status = lifecycle.start_worker(home)
     has_proposals = _show_mistakes(home)
@@ -181,7 +182,7 @@ def _offer_path_fix() -> None:
     """Say how to call hardwon by name, and at a terminal do it."""
     fix = find_path_fix()
     if not fix:
-        return  # it is on the PATH
+        return  # hardwon is on the PATH
     click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     if not is_interactive() or not click.confirm("          Do this now?", default=True):
         return
@@ -199,7 +200,7 @@ def _offer_completion() -> None:
     line, file_name = SETUP_LINES[shell]
     path = os.path.expanduser(file_name)
     if "hardwon completion" in read_text_file(path):
-        return  # it was set up before
+        return  # completion was set up before
     if click.confirm(f"          Complete hardwon's commands with Tab (a line in {file_name})?", default=False):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:

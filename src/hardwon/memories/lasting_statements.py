@@ -152,7 +152,7 @@ _REQUEST = re.compile(
     r"|, (?:sorry, )?(?:right|ok(?:ay)?|let'?s|shall we|should (?:we|I)|is that|do you)\b).*$",
     re.I,
 )
-# These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
+# Words before a match that make it a report of somebody's words, text to write, a question or a supposition.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed commented")
 _SUPPOSES = _join_words(
     r"""if should_(?:we|i|it) shall why (?<!not_)how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it

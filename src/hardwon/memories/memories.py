@@ -143,7 +143,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
 
 def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
-    if memory.type == "user":  # it is in the home
+    if memory.type == "user":  # memories about the user are in the home
         return ""
     for page in list_unapproved_pages(connection, home, memory.project):
         if page.text == memory.text:

@@ -537,9 +537,10 @@ def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> 
     return "".join(pieces) + scan.text[start:end]
 
 
-def _skip_options(values: Sequence[str], i: int, value_options: str, final_options: tuple[str, ...] = ()) -> int:
-    """Return the index after the options at `i` and their values; the end if one is in `final_options`."""
+def _skip_options(values: Sequence[str], start: int, value_options: str, final_options: tuple[str, ...] = ()) -> int:
+    """Return the index after the options at `start` and their values; the end if one is in `final_options`."""
     takers = value_options.split()
+    i = start
     while i < len(values) and values[i].startswith("-"):
         option = values[i]
         if option.startswith(final_options):
@@ -589,7 +590,8 @@ def _get_program_name(values: Sequence[str]) -> str:
     name = _get_first_name(values)
     started_name = name
     if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
-        values = values[_skip_options(values, 1 if name == "uvx" else 2, _LAUNCHER_VALUE_OPTIONS) :]
+        options_start = 1 if name == "uvx" else 2
+        values = values[_skip_options(values, options_start, _LAUNCHER_VALUE_OPTIONS) :]
         started_name = _get_first_name(values).partition("@")[0]
     if started_name.startswith("python"):
         module_index = _skip_options(values, 1, "-W -X")
@@ -606,7 +608,7 @@ def _get_first_name(values: Sequence[str]) -> str:
 def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
     if program in SHELLS:
-        i = _skip_options(args, 0, "-o -O --rcfile --init-file")
+        i = _skip_options(args, start=0, value_options="-o -O --rcfile --init-file")
         short_options = [arg for arg in args[:i] if arg.startswith("-") and not arg.startswith("--")]
         letters = "".join(short_options)
         if "c" in letters:
@@ -620,10 +622,11 @@ def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
             value_index = args.index(option) + 1
             script = "".join(args[value_index : value_index + 1])
     elif program == "ssh":
-        host_index = _skip_options(args, 0, _SSH_VALUE_OPTIONS)
+        host_index = _skip_options(args, start=0, value_options=_SSH_VALUE_OPTIONS)
         script = " ".join(args[host_index + 1 :])
     elif program == "watch":
-        script = " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :])
+        command_index = _skip_options(args, start=0, value_options=_WRAPPERS["watch"])
+        script = " ".join(args[command_index:])
     elif program == "eval":
         script = " ".join(args)
     return script, False

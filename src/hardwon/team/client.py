@@ -243,7 +243,7 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
         unknown_forks = set(map(str, answer.get("unknown_forks") or ()))  # a restored server has forgotten them
         outgoing = Message(records=(), bodies={})
         if config.key:
-            settled_forks = forks.keys() - unknown_forks  # both sides know of them
+            settled_forks = forks.keys() - unknown_forks  # forks that both sides know
             divergent = (difference.divergent | suspected_writers | unknown_forks) - settled_forks
             starts = {writer: start for writer, start in difference.peer_needs.items() if writer not in forks}
             # A chain with two branches is sent from its start, in portions, because the fork shows where they part.

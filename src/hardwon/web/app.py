@@ -237,7 +237,7 @@ class Viewer:
             return Response(status_code=404)
         media_type, content = self._static_files[name]
         answer = Response(content, media_type=media_type)
-        if request.query_params.get("v") == self._static_hash:  # this address changes with the content
+        if request.query_params.get("v") == self._static_hash:  # such an address changes with the content
             answer.headers["cache-control"] = "private, max-age=31536000, immutable"
         return answer
 

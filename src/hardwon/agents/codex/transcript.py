@@ -112,7 +112,7 @@ class Reader:
         self.turn_lines = 0  # of a copied turn, so far
         self.prompts = 0  # used as the turn's id if turns have none
         self.unnamed = 0  # calls of the turn without an id
-        self.has_items = False  # this version reports what a script ran
+        self.has_items = False  # whether this version of Codex reports what a script ran
         self.usage = create_counter()
         self.counted = ""  # the totals of the last token count, which may be repeated
         self.open: dict[str, str] = {}  # the commands of calls without a result

@@ -28,7 +28,7 @@ from hardwon.types import Event, HookReply
 
 NAME = "copilot"
 
-# Without PreCompact: neither program was seen to send it.
+# PreCompact is left out, because neither Copilot CLI nor VS Code was seen to send it.
 EVENT_TIMEOUTS = {event: seconds for event, seconds in STANDARD_TIMEOUTS.items() if event != "PreCompact"}
 # The CLI's own names stand in its transcript, the hooks have Claude Code's; the rest are VS Code's.
 TOOL_NAMES = {

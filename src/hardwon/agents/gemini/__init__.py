@@ -231,7 +231,7 @@ def _find_latest_message(log: str, session: str) -> str:
 
 def _read_command_texts(cwd: str, gemini_folder: str) -> Iterator[str]:
     """Yield the prompts of all commands, without the place of the words typed behind a command's name."""
-    import tomllib  # it brings in `re`, and few prompts come this far
+    import tomllib  # imports `re`, and few prompts come this far
 
     folders = [os.path.join(cwd, ".gemini", "commands"), os.path.join(gemini_folder, "commands")]
     extensions = os.path.join(gemini_folder, "extensions")
