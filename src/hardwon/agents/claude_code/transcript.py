@@ -60,6 +60,7 @@ _REASON_MARKERS = ("user said:", "the following reason for the rejection:")
 _REASON_END = "Note: The user's next message may contain a correction or preference"
 # From Claude Code 2.1.2xx on; before, the result is the bare reason, and only hardwon's fence tells it from an error.
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
+_NO_CALL_FIELDS = ("", "", "", "")  # a result does not repeat the tool, the command, the path and the content
 
 
 # Lines hold no references to themselves, so `gc=False` spares the garbage collector from tracking them.
@@ -251,8 +252,7 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
             command, path, content = get_call_fields(name, tool_input)
             step_id = f"{line_id}.{index}"
             call = _as_text(block.id)
-            step = Step("call", number, step_id, *context, call, tool, command=command, path=path, content=content)
-            steps.append(step)
+            steps.append(Step("call", number, step_id, *context, call, tool, command, path, content))
         elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
             steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
     return steps
@@ -270,11 +270,8 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
             call = _as_text(block.tool_use_id)
             text, failed, refused, denied = _read_outcome(block, wire.toolUseResult)
             step_id = f"{line_id}.{index}"
-            steps.append(
-                Step(
-                    "result", number, step_id, *context, call, text=text, failed=failed, refused=refused, denied=denied
-                )
-            )
+            step = Step("result", number, step_id, *context, call, *_NO_CALL_FIELDS, text, failed, refused, denied)
+            steps.append(step)
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
