@@ -142,7 +142,7 @@ def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
         calls.append(f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}")
     # The same command may have failed several times; one line is enough.
     for call_text in dict.fromkeys(calls):
-        echo_field("", call_text, dim=True)
+        echo_field(name="", text=call_text, dim=True)
 
 
 def _describe_occurrences(candidate: Candidate) -> str:
@@ -177,11 +177,11 @@ def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
         if paths.is_inside(home, path):
             path = f"~{path[len(home) :]}"
         line_numbers = ", ".join(str(line) for line in quote["lines"])
-        echo_field("", to_printable_line(f"{path}:{line_numbers}"), dim=True)
+        echo_field(name="", text=to_printable_line(f"{path}:{line_numbers}"), dim=True)
     if len(quotes) > _MAX_EVIDENCE:
-        echo_field("", f"and {len(quotes) - _MAX_EVIDENCE} more")
+        echo_field(name="", text=f"and {len(quotes) - _MAX_EVIDENCE} more")
     if not quotes:
-        echo_field("", "no evidence")
+        echo_field(name="", text="no evidence")
 
 
 def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:

@@ -175,4 +175,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     completion_class = get_completion_class(shell)
     assert completion_class is not None, "click knows these three shells"
-    click.echo(completion_class(ctx.find_root().command, {}, "hardwon", "_HARDWON_COMPLETE").source())
+    click.echo(
+        completion_class(
+            ctx.find_root().command, ctx_args={}, prog_name="hardwon", complete_var="_HARDWON_COMPLETE"
+        ).source()
+    )

@@ -285,7 +285,7 @@ _KEYS = (
     _Key("s", "[s]kip", "skip: it stays in the queue", _Review.skip),
     _Key("u", "[u]ndo", "undo the last decision of this review", _Review.undo),
     _Key("d", "[d]etails", "show the whole problem and the evidence, with file and line", _Review.show_details),
-    _Key("?", "", "show this help", _Review.show_help),
+    _Key("?", label="", help="show this help", run=_Review.show_help),
 )
 
 
