@@ -16,7 +16,7 @@ from typing import Any
 
 from hardwon.errors import UserError
 from hardwon.store import db
-from hardwon.store.observations import FROM_CLAUDE_MEM
+from hardwon.store.observations import FROM_CLAUDE_MEM, parse_json_list
 
 # Before it supported other agents, claude-mem did not store which one it was.
 _AGENTS = {"claude": "claude-code", "": "claude-code"}
@@ -148,7 +148,9 @@ def _build_observation(session: Row, row: Row) -> dict[str, Any]:
     text = _get_text(row, "narrative") or _get_text(row, "text")
     title = _get_text(row, "title") or text.strip().partition("\n")[0][:_MAX_TITLE_CHARS]
     at = _parse_time(row, "created_at")
-    lists = {name: _parse_list(row, name) for name in ("facts", "concepts", "files_read", "files_modified")}
+    lists = {}
+    for name in ("facts", "concepts", "files_read", "files_modified"):
+        lists[name] = list(parse_json_list(_get_text(row, name)))
     return {
         "what": "observation",
         **_get_session_ref(session),
@@ -193,20 +195,6 @@ def _get_text(row: Row, name: str) -> str:
     """Return a text column; empty if the row has none, or something else."""
     value = row.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _parse_list(row: Row, name: str) -> list[str]:
-    """Parse a list stored as JSON; anything else becomes its only item."""
-    text = _get_text(row, name)
-    if not text:
-        return []
-    try:
-        items = json.loads(text)
-    except ValueError:
-        return [text]
-    if not isinstance(items, list):
-        return [str(items)]
-    return [str(item) for item in items]
 
 
 def _parse_time(row: Row, name: str) -> float:

@@ -188,16 +188,14 @@ def _build_upsert(names: Iterable[str]) -> str:
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
-    """Parse a stored list; imported rows may hold something else."""
+    """Parse a stored list; an imported row may hold something else, which becomes the only item."""
     if not text:
         return ()
     try:
         value = json.loads(text)
     except ValueError:
         return (text,)
-    if not isinstance(value, list):
-        return (text,)
-    return tuple(map(str, value))
+    return tuple(map(str, value if isinstance(value, list) else [value]))
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:
