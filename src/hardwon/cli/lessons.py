@@ -376,7 +376,7 @@ def _print_outcomes(lesson: Lesson) -> None:
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
-def _format_call(call: dict[str, Any]) -> str:
+def _format_call(call: db.Row) -> str:
     """Return a call and how it ended, in one line."""
     from hardwon.efficacy.blame import describe_call
 

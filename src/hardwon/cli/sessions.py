@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from textwrap import wrap
-from typing import Any
 
 import click
 
@@ -106,12 +105,12 @@ def show(name: str, as_json: bool) -> None:
         _print_summary(summary)
 
 
-def _count_contents(session: dict[str, Any], separator: str) -> str:
+def _count_contents(session: db.Row, separator: str) -> str:
     """Return how many prompts and events a session has."""
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
-def _format_step(step: dict[str, Any]) -> str:
+def _format_step(step: db.Row) -> str:
     """Return a step of a session as one line."""
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":

@@ -37,6 +37,7 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
+from hardwon.team.record import Content
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
 
@@ -375,7 +376,7 @@ def share(name: str, yes: bool) -> None:
     echo_text(f"{outcome}: {sharing.describe_content(content)}")
 
 
-def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
+def _build_content(opened_team: Team, name: str) -> Content:
     """Return what would be shared of a lesson, memory or handoff; UserError if it is not approved."""
     listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
