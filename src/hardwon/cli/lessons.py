@@ -57,6 +57,8 @@ _MAX_SHOWN_OTHERS = 15
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 
+slug_argument = click.argument("slug", shell_complete=complete_lessons)
+
 
 @click.group(cls=CommandGroup)
 def lessons() -> None:
@@ -116,7 +118,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @add_lesson_options
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
@@ -138,7 +140,7 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     from hardwon.actions.lessons import retire_lesson
@@ -151,7 +153,7 @@ def retire(slug: str) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""

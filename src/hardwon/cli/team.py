@@ -46,6 +46,8 @@ _DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
 _JOIN_FIX = "hardwon team join URL CODE, or hardwon team serve to start one; with git alone: hardwon team init --git"
 
+subject_argument = click.argument("name", metavar="SUBJECT")
+
 
 @click.group(cls=CommandGroup)
 def team() -> None:
@@ -437,7 +439,7 @@ def print_subjects(as_json: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show every version of something that is shared."""
@@ -519,14 +521,14 @@ def _print_waiting(opened_team: Team) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def mute(name: str) -> None:
     """Keep something that the team shares out of force on this machine."""
     _change_mute(name, is_muted=True)
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def unmute(name: str) -> None:
     """Let something that was muted count again, after review."""
     _change_mute(name, is_muted=False)
@@ -544,7 +546,7 @@ def _change_mute(name: str, *, is_muted: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def retire(name: str) -> None:
     """Take something out of force everywhere."""
     with _open_for_decision("retiring for the team") as opened_team:
@@ -554,7 +556,7 @@ def retire(name: str) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 @yes_option
 def erase(name: str, yes: bool) -> None:
     """Erase a text on every machine and on the server, for good."""
@@ -566,7 +568,7 @@ def erase(name: str, yes: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def rollback(name: str) -> None:
     """Put the version approved before back in force everywhere."""
     with _open_for_decision("rolling back for the team") as opened_team:
