@@ -28,9 +28,9 @@ def get_claim_folder(home: str, session: str, kind: str = "") -> str:
     return os.path.join(home, "claims", kind + to_safe_name(session))
 
 
-def build_claim_name(subagent: str, lesson_id: str) -> str:
+def build_claim_name(subagent_id: str, lesson_id: str) -> str:
     """Return the file name of a claim. Sub-agents have their own context, so they have their own claims."""
-    owner = to_safe_name(subagent) if subagent else "main"
+    owner = to_safe_name(subagent_id) if subagent_id else "main"
     return f"{owner}.{to_safe_name(lesson_id)}"
 
 

@@ -40,6 +40,12 @@ def find_project_path(folder: str) -> str:
     return _find_main_worktree(root) or root
 
 
+def get_folder_name(path: str) -> str:
+    """Return the last name of a folder's path, which may be of Windows, in a transcript from another machine."""
+    separator = "\\" if path[1:3] == ":\\" else "/"
+    return path.rstrip(separator).rpartition(separator)[2] or path
+
+
 def list_equivalent_folders(folder: str) -> list[str]:
     """Return the real path of a folder and, in a linked worktree, also its place in the main repository."""
     if not folder:  # realpath("") would be the current folder

@@ -12,7 +12,7 @@ from typing import Any
 from hardwon import clock, settings
 from hardwon.actions import approvals
 from hardwon.actions.approvals import Decider
-from hardwon.efficacy.ledger import refresh_ledger
+from hardwon.efficacy.delivery_changes import update_deliveries
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue
 from hardwon.lessons.manifest import WaitingChange
@@ -432,7 +432,7 @@ def _add_choice(decider: Decider, lesson: Lesson, choice: str) -> None:
     now = decider.now
     with transaction(connection):
         efficacy.add_change(connection, lesson.id, lesson.slug, choice, reason="", path=decider.path, now=now)
-    refresh_ledger(connection, decider.home, now, is_changed=True)
+    update_deliveries(connection, decider.home, now, is_changed=True)
 
 
 def undo_step_down(decider: Decider, lesson: Lesson) -> int:
@@ -442,5 +442,5 @@ def undo_step_down(decider: Decider, lesson: Lesson) -> int:
     """
     with transaction(decider.connection):
         count = efficacy.undo_changes(decider.connection, lesson.id, (NOTE, SILENT, RETIRE), decider.now)
-    refresh_ledger(decider.connection, decider.home, decider.now, is_changed=True)
+    update_deliveries(decider.connection, decider.home, decider.now, is_changed=True)
     return count

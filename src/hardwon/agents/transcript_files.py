@@ -327,7 +327,7 @@ class PrivateTurnTracker:
         state = state or {}
         self._path = path
         self._prompt_session = str(state.get("prompted", ""))  # the session whose prompt it was
-        self._hidden_agents: dict[tuple[str, str], bool] = {}
+        self._hidden_subagents: dict[tuple[str, str], bool] = {}
         self.is_private = bool(state.get("hidden"))
 
     def dump_state(self) -> dict[str, Any]:
@@ -338,15 +338,15 @@ class PrivateTurnTracker:
         if step.kind == "person":
             self.is_private = is_wholly_private(step.text)
             self._prompt_session = step.session
-        if self.is_private or not step.agent:
+        if self.is_private or not step.subagent_id:
             return self.is_private
         # In a document, subagents come after all prompts, not after their own.
         if step.session == self._prompt_session and not is_single_document(self._path):
             return False
-        key = step.session, step.agent
-        if key not in self._hidden_agents:
-            self._hidden_agents[key] = _is_hidden_subagent(self._path, *key)
-        return self._hidden_agents[key]
+        key = step.session, step.subagent_id
+        if key not in self._hidden_subagents:
+            self._hidden_subagents[key] = _is_hidden_subagent(self._path, *key)
+        return self._hidden_subagents[key]
 
 
 def has_private_parent(path: str) -> bool:
@@ -354,12 +354,12 @@ def has_private_parent(path: str) -> bool:
     return any(map(_has_private_tag, _find_parent_above(path)))
 
 
-def _is_hidden_subagent(path: str, session: str, agent: str) -> bool:
+def _is_hidden_subagent(path: str, session: str, subagent_id: str) -> bool:
     """Return whether a sub-agent's steps must be left out, because a prompt above it may be private."""
     if not os.path.isfile(path):
         return False  # sessions in a database: `read_messages` already leaves these subagents out
     # A sub-agent that names no session cannot be traced to a prompt, so it is hidden.
-    if session in ("", agent):
+    if session in ("", subagent_id):
         return True
     if is_single_document(path):
         return any(map(_has_private_tag, {path, *_find_session_nearby(path, session)}))

@@ -46,7 +46,7 @@ class Step(NamedTuple):
     id: str = ""  # the agent's own, equal in copies of the session, so that nothing is counted twice
     at: str = ""
     session: str = ""
-    agent: str = ""  # a sub-agent's id, empty for the main one
+    subagent_id: str = ""  # empty for the main agent
     cwd: str = ""
     call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
@@ -155,8 +155,11 @@ def identify_agent(path: str, head: bytes) -> str:
 
 def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
     """Set the attributes of a reader to what was stored of them."""
+    state = state or {}
+    if "agent" in state:  # stored by 0.1.0
+        state = {**state, "subagent_id": state["agent"]}
     for name in vars(reader):
-        if state and name in state:
+        if name in state:
             setattr(reader, name, state[name])
 
 

@@ -38,7 +38,7 @@ from hardwon.data import backups, claude_mem, exports, imports
 from hardwon.data.exports import map_unique_project_names
 from hardwon.data.imports import NumberedRecord
 from hardwon.errors import UserError
-from hardwon.mining.scan_request import ScanRequest, find_transcripts
+from hardwon.mining.scan import ScanRequest, find_transcripts
 from hardwon.mining.transcript_reading import TranscriptFile
 from hardwon.search.query_scope import parse_time
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT

@@ -13,11 +13,11 @@ from hardwon.actions.team_decisions import Team
 from hardwon.agents.installation import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age, format_time
-from hardwon.efficacy.ledger import format_ignored_denials
+from hardwon.efficacy.delivery_changes import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest
-from hardwon.lessons.health import check_lessons
+from hardwon.lessons.advice import check_lessons
 from hardwon.lessons.review_queue import list_waiting
 from hardwon.lessons.typed_prompts import REFUSED_DECISION
 from hardwon.search.backlog import describe_backlog

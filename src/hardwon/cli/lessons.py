@@ -47,7 +47,7 @@ from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.store import db
 from hardwon.store.approvals import is_upgraded
 from hardwon.text.characters import format_count, make_printable, to_printable_line
-from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
+from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson, dump_record
 
 if TYPE_CHECKING:
     from hardwon.store.candidates import Candidate
@@ -491,7 +491,7 @@ def deliveries(limit: int, as_json: bool) -> None:
     with open_store(drain=True) as connection:
         latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
     if as_json:
-        echo_json([{**delivery.__dict__, "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
+        echo_json([{**dump_record(delivery), "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
         return
     for delivery in latest_deliveries:
         when = format_time(delivery.at, "%m-%d %H:%M:%S")

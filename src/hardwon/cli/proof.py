@@ -13,7 +13,7 @@ from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_decider, open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
 from hardwon.efficacy.blame import describe_call, list_told_items
-from hardwon.efficacy.ledger import build_proofs, propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.delivery_changes import build_proofs, propose_retiring_gone, update_deliveries
 from hardwon.efficacy.outcomes import (
     CHANGED,
     GIVEN_UP,
@@ -107,7 +107,7 @@ def _update_ledger(connection: Connection, home: str) -> None:
     propose_retiring_gone(connection, home, now)
     while judge_open_firings(connection, home, now):  # a backlog of history is judged in portions
         pass
-    refresh_ledger(connection, home, now, is_changed=True)
+    update_deliveries(connection, home, now, is_changed=True)
 
 
 def _print_all(proofs: list[LessonProof]) -> None:

@@ -70,8 +70,7 @@ def scan(
     # Imported here because `scan candidates` needs none of them.
     import tempfile
 
-    from hardwon.mining.scan import is_due
-    from hardwon.mining.scan_request import ScanRequest, run_scan
+    from hardwon.mining.scan import ScanRequest, is_due, run_scan
     from hardwon.search.query_scope import parse_time
 
     if tier1_only and tier2_only:

@@ -353,8 +353,8 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
     Nothing is delivered or claimed by looking.
     """
     from hardwon.lessons.manifest import open_current_index
-    from hardwon.lessons.start_replies import START_LIMIT
     from hardwon.search.brief import preview_opening
+    from hardwon.text.brief_layout import BRIEF_CHARACTERS
 
     folder = os.path.abspath(os.path.expanduser(project)) if project else os.getcwd()
     if not os.path.isdir(folder):
@@ -370,7 +370,7 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
         return
     echo_text(session_brief.text or "a session opens with nothing here: lessonProtocol is off, and nothing is known")
     if explain:
-        click.echo(f"\n{character_count} of {START_LIMIT} characters; a section may use what others leave:\n")
+        click.echo(f"\n{character_count} of {BRIEF_CHARACTERS} characters; a section may use what others leave:\n")
         rows = [list(map(str, row.values())) for row in sections if row["wanted"] or row["inNotes"]]
         echo_table(_SECTION_COLUMNS, rows)
         click.echo("\nfor room: lines that did not fit; in notes: lines that CLAUDE.md or AGENTS.md has")
@@ -378,11 +378,11 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
 def _describe_section(section: BriefSection) -> dict[str, Any]:
     """Return the figures of a section of the brief by the names that the JSON has."""
-    from hardwon.lessons.start_replies import START_LIMIT
+    from hardwon.text.brief_layout import BRIEF_CHARACTERS
 
     return {
         "section": section.name,
-        "share": START_LIMIT * SECTION_SHARES[section.name] // 100,
+        "share": BRIEF_CHARACTERS * SECTION_SHARES[section.name] // 100,
         "wanted": section.wanted_chars,
         "got": section.allotted_chars,
         "used": count_characters(section.text),

@@ -23,9 +23,9 @@ from hardwon.cli.context import find_agent, is_interactive, open_store
 from hardwon.cli.output import echo_indented, echo_styled, show_progress
 from hardwon.cli.scan import describe_read_size, echo_remaining
 from hardwon.errors import UserError
-from hardwon.lessons.review_queue import describe_scope, is_proven, list_waiting
-from hardwon.mining.scan import hold_scan_lock
-from hardwon.mining.scan_request import ScanRequest, find_transcripts, run_scan
+from hardwon.lessons.review_queue import describe_scope, list_waiting
+from hardwon.mining import gate
+from hardwon.mining.scan import ScanRequest, find_transcripts, hold_scan_lock, run_scan
 from hardwon.store import retention
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, list_fresh_signatures
@@ -97,7 +97,11 @@ def _show_mistakes(home: str) -> bool:
             else:
                 click.echo("scanned   another scan is running")
         waiting = list_waiting(home, connection)
-        proven = [candidate for candidate in waiting if is_proven(candidate, values["minTriggerPrecision"])]
+        min_share = float(values["minTriggerPrecision"])
+        proven = []
+        for candidate in waiting:
+            if gate.is_proven(candidate.parts.get("failed", 0), candidate.parts.get("fine", 0), min_share):
+                proven.append(candidate)
         if not proven:
             click.echo("mistakes  nothing repeatable was found")
         else:

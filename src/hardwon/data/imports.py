@@ -20,7 +20,7 @@ from hardwon.privacy.identifiers import clean_id
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
-from hardwon.store import deletions, reports, runs, turns
+from hardwon.store import deletions, events, runs, turns
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text.excerpts import create_slug
@@ -302,7 +302,7 @@ class _Importer:
     def recount_sessions(self) -> None:
         """Count the sessions again that were here before and got something."""
         for session in self._changed_sessions:
-            reports.recount_session(self._connection, session)
+            events.recount_session(self._connection, session)
         self._changed_sessions.clear()
 
     def finish(self) -> None:

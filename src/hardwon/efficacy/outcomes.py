@@ -16,7 +16,7 @@ from typing import Any
 from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
 from hardwon.lessons import manifest, validation
-from hardwon.lessons.delivery_outcomes import has_same_aim
+from hardwon.lessons.delivery_outcomes import shares_program_or_file
 from hardwon.lessons.manifest import find_lesson_tools, parse_approval_body
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
@@ -140,7 +140,7 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
     if fired_call is None:
         return Outcome(UNKNOWN)  # 0.1.0 did not record denied calls, so nothing tells whether another had its aim
     changed_calls = [
-        call for call in other_calls if call.outcome in _RAN and has_same_aim(fired_call.input, call.input)
+        call for call in other_calls if call.outcome in _RAN and shares_program_or_file(fired_call.input, call.input)
     ]
     if changed_calls:
         fine_calls = [call for call in changed_calls if call.outcome == "fine"]

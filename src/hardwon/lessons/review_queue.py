@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from hardwon import clock
+from hardwon import claims, clock
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
@@ -23,10 +23,15 @@ from hardwon.lessons.validation import REVIEW_BELOW
 from hardwon.store import candidates
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate, Judgement, list_episodes
 from hardwon.store.db import Connection, transaction
+from hardwon.text.characters import to_printable_line
 from hardwon.text.similarity import find_nearest_lesson
 from hardwon.types import MINED_TIER, TAG_TIER, Lesson, MinedEpisode
 
 _MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
+# A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
+_ANNOUNCED_FOLDER = "announced-proposals"
+_ANNOUNCED_SECONDS = 7 * 86_400.0
+_MAX_ANNOUNCED, _MAX_ANNOUNCED_CHARS = 3, 110
 UNPROVEN_WEIGHT = 0.1  # ranks what no recorded call proves below everything that is proven
 _EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
 # The fields that a person reads and decides about. The others, such as dates, may change without a decision.
@@ -193,6 +198,26 @@ def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
     return fields
 
 
+def announce_proposals(connection: Connection, home: str) -> str:
+    """Return a line for the person about each lesson that an agent reported, once; empty if there is no new one."""
+    folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
+    now = clock.now()
+    token = os.urandom(8).hex()  # new each time, so that even our own earlier claim counts as taken
+    lines: list[str] = []
+    for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
+        if len(lines) == _MAX_ANNOUNCED:
+            break  # the others come at the next start
+        taken_at = claims.take(os.path.join(folder, candidate.id), token, now)
+        if taken_at is not None:
+            continue  # announced before
+        summary = to_printable_line(candidate.record["summary"], _MAX_ANNOUNCED_CHARS)
+        lines.append(
+            f"hardwon: the agent proposes a lesson: {summary}"
+            f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
+        )
+    return "\n".join(lines)
+
+
 def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
     """Return the candidate in the seed's format, with hardwon's additional fields."""
     episodes = list_episodes(connection, candidate.signature)
@@ -269,13 +294,6 @@ def describe_figures(parts: Mapping[str, float]) -> str:
         stops = f"would have stopped {int(parts.get('stopped', 0))} of {repeats} repeats"
     false_alarms = f"fired on {int(parts.get('fine', 0))} of {int(parts.get('calls', 0))} calls that went fine"
     return f"{stops}; {false_alarms}"
-
-
-def is_proven(candidate: Candidate, min_share: float) -> bool:
-    """Return whether the recorded calls prove its trigger: enough of those that it matches failed."""
-    failed = candidate.parts.get("failed", 0.0)
-    fine = candidate.parts.get("fine", 0.0)
-    return failed > 0 and failed / (failed + fine) >= min_share
 
 
 def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, Segments]:

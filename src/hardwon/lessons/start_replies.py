@@ -14,6 +14,7 @@ from hardwon.lessons.delivery import (
 )
 from hardwon.projects import is_in_scope
 from hardwon.text.brief_layout import (
+    BRIEF_CHARACTERS,
     SECTION_SHARES,
     BriefSection,
     allot_room,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from hardwon.text.brief_layout import BriefLine
     from hardwon.types import Event, ManifestEntry
 
-START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; leave room for the fence and a margin
 _SUBAGENT_LIMIT = 2_000
 # These take the place of a lesson's slug when a brief is delivered, or an agent is asked for a lesson.
 BRIEF_SLUG, REQUEST_SLUG = "brief", "lesson-request"
@@ -117,12 +117,12 @@ def build_session_brief(
     # leave.
     full_size = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(format_full_lesson, entries), ""]))
     sizes["lessons"] = full_size
-    lessons_room = allot_room(sizes, START_LIMIT)["lessons"]
+    lessons_room = allot_room(sizes, BRIEF_CHARACTERS)["lessons"]
     budget = lessons_room - count_bytes(SECTION_SEPARATOR.join([*protocol, ""]))
     chosen = select_lessons(entries, session_claims, budget=budget, limit=len(entries), keep_first_full=False)
     body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
     sizes["lessons"] = count_characters(body) + len(SECTION_SEPARATOR) if body else 0
-    rooms = allot_room(sizes, START_LIMIT)
+    rooms = allot_room(sizes, BRIEF_CHARACTERS)
     sections = []
     for name, section_lines in lines_by_section.items():
         if name == "lessons":

@@ -60,7 +60,7 @@ class Episode:
     """One thing that went wrong, every attempt at it, and its fix; identified by `errors[0].id`."""
 
     session: str
-    subagent: str
+    subagent_id: str
     cwd: str
     timestamp: str
     errors: tuple[Failure, ...]
@@ -92,13 +92,13 @@ class EpisodeTracker:
 
     def process_step(self, step: Step) -> Sequence[Episode]:
         """Process a step and return the episodes that it ends."""
-        thread = self._threads.get(step.agent)
+        thread = self._threads.get(step.subagent_id)
         ended = self._add_thread(step) if thread is None else _apply_step(thread, step, self._window)
         return [_build_episode(open_episode) for open_episode in ended] if ended else ()
 
-    def has_failed_last(self, agent: str) -> bool:
-        """Return whether the latest result of an agent was a failure, reported or not."""
-        return agent in self._threads and self._threads[agent].has_failed_last
+    def has_failed_last(self, subagent_id: str) -> bool:
+        """Return whether the latest result of a sub-agent, or of the main agent, was a failure, reported or not."""
+        return subagent_id in self._threads and self._threads[subagent_id].has_failed_last
 
     def list_unfinished(self) -> list[Episode]:
         """Return the episodes that are still open, in their current state."""
@@ -116,7 +116,7 @@ class EpisodeTracker:
         dropped: list[OpenEpisode] = []
         if len(self._threads) >= _MAX_THREADS:
             dropped = self._threads.pop(next(iter(self._threads))).open_episodes
-        thread = self._threads[step.agent] = ThreadState()
+        thread = self._threads[step.subagent_id] = ThreadState()
         return [*dropped, *_apply_step(thread, step, self._window)]
 
 
@@ -408,7 +408,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     refusal = open_episode.person_words if open_episode.is_refused else ""
     return Episode(
         session=failing_call.session,
-        subagent=failing_call.agent,
+        subagent_id=failing_call.subagent_id,
         cwd=failing_call.cwd,
         timestamp=failing_call.at,
         errors=tuple(open_episode.errors),

@@ -1,4 +1,4 @@
-"""Replay triggers on the recorded calls to decide whether to propose a lesson and how to deliver it.
+"""Decide by the recorded calls whether a mined lesson is proposed, how it is delivered, and whether it steps down.
 
 Rules that read text guess; recorded calls are facts. A trigger that fires on successful calls teaches agents to ignore
 it, so at least half of its firings must have failed before a person is asked about it.
@@ -23,6 +23,7 @@ from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
+from hardwon.mining.episodes import UNNAMED_SCORE
 from hardwon.projects import is_in_scope
 from hardwon.store import approvals, candidates, efficacy, transcripts
 from hardwon.store.candidates import Candidate
@@ -34,7 +35,6 @@ from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, Lesson, ManifestEnt
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
 _WITHIN_COMMAND = r"[^|;&\n]*"  # as mined triggers have it
 _MAX_QUICK_CHARS = 1_000  # of a command that a mined pattern is tried on without a time limit
-BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
 
 @dataclass(slots=True)
@@ -46,10 +46,15 @@ class ReplayFigures:
     fine_calls: int = 0  # successful calls that the trigger was tried on
     failed_sessions: set[str] = field(default_factory=set)
 
-    @property
-    def share(self) -> float:
-        fired = self.failed + self.fine
-        return self.failed / fired if fired else 0.0
+
+def may_be_chance(certainty: float, *, is_repeated: bool) -> bool:
+    """Return whether a mistake may be chance: the error does not name it, and no second session made it."""
+    return certainty <= UNNAMED_SCORE and not is_repeated
+
+
+def is_proven(failed: float, fine: float, min_share: float) -> bool:
+    """Decide whether a mined lesson may be proposed, or stay in force: enough of the calls that it matches failed."""
+    return failed > 0 and failed / (failed + fine) >= min_share
 
 
 def replay_records(
@@ -229,7 +234,7 @@ def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
     """
     if not has_cure:
         return "note"
-    is_certain = figures.share > BLOCK_SHARE and figures.failed >= MIN_FIRINGS and not figures.fine
+    is_certain = figures.failed >= MIN_FIRINGS and not figures.fine
     return "block" if is_certain else "hold"
 
 
@@ -252,7 +257,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
     figures_by_id = replay_records(connection, watched, mined_names=mined_names) if watched else {}
     lines: list[str] = []
     for lesson_id, figures in figures_by_id.items():
-        if figures.share >= min_share or not figures.fine:
+        if not figures.fine or is_proven(figures.failed, figures.fine, min_share):
             continue
         lesson = adding.set_lesson_status(home, lesson_id, "retired")
         reason = f"fired on {figures.fine} calls that went fine and {figures.failed} that failed"

@@ -175,7 +175,7 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
                         hidden_calls.discard(step.call)  # an id that is used again
                     elif step.kind == "result" and step.call in hidden_calls:
                         is_hidden = True
-                    if not is_hidden and first <= step.line <= last and step.agent == episode.agent:
+                    if not is_hidden and first <= step.line <= last and step.subagent_id == episode.subagent_id:
                         steps.append(step)
     # A single-document transcript may hold several sessions; in a JSONL file the line range already selects one.
     return [

@@ -10,7 +10,7 @@ import fcntl
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from hardwon import clock, paths
 from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.transcript_files import StepPredicate, build_step_exclusion, denied_or_deleted
 from hardwon.agents.transcript_steps import load_transcript_module
+from hardwon.errors import UserError
 from hardwon.mining import gate, proposals
 from hardwon.mining.reading_processes import ReadTranscript, choose_process_count, read_in_processes
 from hardwon.mining.transcript_reading import MeasuredPortion, TranscriptFile, read_transcript
@@ -29,6 +30,18 @@ from hardwon.types import ReadPosition, frozen
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
 _NEW_OBJECTS_BEFORE_COLLECTION = 50_000  # Python's default is 700
 BATCH_SIZE = 2_000  # calls and episodes per transaction
+ProgressBar = Callable[[int], AbstractContextManager[Callable[[int], None]]]  # called with the number of bytes to read
+
+
+@frozen
+class ScanRequest:
+    """The transcripts to read: all of an agent, or those at some paths, changed since a time."""
+
+    full: bool = False
+    scan_paths: Sequence[str] = ()
+    agent: str = ""
+    since: float = 0.0
+    tiers: Sequence[int] = (1, 2)
 
 
 @frozen
@@ -42,6 +55,33 @@ class ScanResult:
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
     stepped_down: tuple[str, ...] = ()  # a line for each retired lesson
+
+
+def run_scan(
+    home: str,
+    connection: Connection,
+    values: Mapping[str, Any],
+    request: ScanRequest,
+    show_progress: ProgressBar,
+    *,
+    is_automatic: bool = False,
+) -> ScanResult:
+    """Scan new transcripts, or all of them for a full scan."""
+    read_positions = transcripts.list_read_positions(connection)
+    files = find_transcripts(request, values, {} if request.full else read_positions)
+    reread_paths = [*find_vanished_transcripts(read_positions), *(file.path for file in files if request.full)]
+    if reread_paths:
+        transcripts.forget_transcripts(connection, reread_paths)
+    if request.scan_paths or request.agent or request.since:
+        kind = "part"
+    elif request.full or not read_positions:
+        kind = "full"
+    else:
+        kind = "auto" if is_automatic else "new"
+    with show_progress(sum(file.unread_bytes for file in files)) as report_progress:
+        return scan_transcripts(
+            home, connection, files, values, kind=kind, tiers=request.tiers, report_progress=report_progress
+        )
 
 
 def scan_transcripts(
@@ -118,6 +158,22 @@ def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[Measur
             batch = []
     if batch:
         yield batch
+
+
+def find_transcripts(
+    request: ScanRequest, values: Mapping[str, Any], read_positions: Mapping[str, Any]
+) -> list[TranscriptFile]:
+    """Return the transcripts with unread content, at the requested paths or in the agents' own folders."""
+    fix = "give --path a transcript or a folder of them"
+    for scan_path in request.scan_paths:
+        path = os.path.expanduser(scan_path)
+        if not os.path.exists(path):
+            raise UserError(f"there is nothing at {scan_path}", fix)
+        if not os.path.isdir(path) and not any(find_changed_transcripts({request.agent: [path]}, {})):
+            raise UserError(f"{scan_path} is not a transcript of {request.agent or 'a supported agent'}", fix)
+    scan_paths = request.scan_paths or values["scanPaths"]
+    folders = find_transcript_folders(os.environ, os.path.expanduser("~"), scan_paths, request.agent)
+    return [file for file in find_changed_transcripts(folders, read_positions) if file.modified_at >= request.since]
 
 
 def find_transcript_folders(

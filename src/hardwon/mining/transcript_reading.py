@@ -15,7 +15,7 @@ from hardwon import projects
 from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
 from hardwon.agents.transcript_steps import Step, TranscriptModule, dump_reader_state, load_transcript_module
-from hardwon.mining import proposals
+from hardwon.mining import mined_episodes
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
 from hardwon.privacy.private_tags import has_possible_tag, strip_private
@@ -93,7 +93,7 @@ def _read_portions(
             if episodes := tracker.process_step(step):
                 builder.add_episodes(episodes)
             if step.kind == "result":
-                builder.add_result(step, has_failed=tracker.has_failed_last(step.agent))
+                builder.add_result(step, has_failed=tracker.has_failed_last(step.subagent_id))
             else:
                 builder.add_step(step)
         builder.add_episodes(tracker.list_unfinished())
@@ -202,7 +202,7 @@ class _PortionBuilder:
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         for episode in episodes:
-            mined_episode = proposals.mine_episode(
+            mined_episode = mined_episodes.mine_episode(
                 episode, self._file.agent, self._file.path, find_cached_project_path(episode.cwd)
             )
             self._episodes[mined_episode.key] = mined_episode
@@ -216,7 +216,7 @@ class _PortionBuilder:
                 self._build_call(step, self._call_outcomes.get(call_id, "")) for call_id, step in self._calls.items()
             ),
             outcomes=tuple(self._earlier_outcomes.items()),
-            episodes=tuple(proposals.clean_episodes(list(self._episodes.values()), self._list_clean_texts())),
+            episodes=tuple(mined_episodes.clean_episodes(list(self._episodes.values()), self._list_clean_texts())),
             withdrawn_tags=tuple(self._cancellations),
         )
 
@@ -254,7 +254,9 @@ class _PortionBuilder:
             if not lesson_tags.is_unfilled_template(block):
                 agent = self._file.agent
                 path = self._file.path
-                episode = proposals.mine_block(block, step, position, agent, path, find_cached_project_path(step.cwd))
+                episode = mined_episodes.mine_block(
+                    block, step, position, agent, path, find_cached_project_path(step.cwd)
+                )
                 self._episodes[episode.key] = episode
 
     def _cancel_blocks(self, session: str, problem: str) -> None:

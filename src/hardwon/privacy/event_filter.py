@@ -82,7 +82,7 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         elif event.prompt.strip():
             return None  # the agent wrote all of it
         event = replace(event, prompt=agent_prompt)
-    elif event.kind == "Stop" and not event.agent and os.path.exists(hardwon_turn):
+    elif event.kind == "Stop" and not event.subagent_id and os.path.exists(hardwon_turn):
         event = replace(event, message="")  # it is about hardwon
     turn_names = _list_turn_names(event)
     markers = [os.path.join(marker_folder, name) for name in (claims.LATEST_MARKER, *turn_names)]
@@ -131,7 +131,7 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
 
 def _list_turn_names(event: Event) -> list[str]:
     """Return the marker names of a private turn: the agent's id of the prompt, and that of the subagent."""
-    return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
+    return [to_safe_name(name) for name in (event.prompt_name, event.subagent_id) if name]
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:

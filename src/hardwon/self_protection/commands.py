@@ -33,7 +33,8 @@ _GUARDED_VARIABLES = frozenset((*_AGENT_VARIABLES, "HARDWON_HOME"))  # a command
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # Commands that only a person may run: always if the tuple is empty, else only with one of its words. With an option of
-# `_SHOWING_OPTIONS` a command only shows or proposes, so an agent may run it.
+# `_SHOWING_OPTIONS` a command only shows or proposes, so an agent may run it. `hardwon data VERB` is the same as
+# `hardwon VERB`.
 _DECIDING_VERBS = {
     "pause": (),
     "trust": (),

@@ -24,12 +24,12 @@ from hardwon.store.db import (
     to_storable,
     transaction,
 )
-from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen
+from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, dump_record, frozen, get_record_key, load_record
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
 _OPEN_MARKER = '"open":true'
 _NO_LIMIT = -1  # as SQLite has it
-_SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
+_SIGNAL_COLUMNS = tuple(get_record_key(name) for name in MinedEpisode.__annotations__ if name != "errors")
 _WORDING_FIELDS = (
     "summary",
     "problem",
@@ -98,7 +98,8 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     An error belongs to the episode it was first found in. A known episode is replaced when this is the same transcript,
     when the one it was found in is gone, or when this one scores higher: a copy may hold the correction.
     """
-    row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL_COLUMNS}
+    record = dump_record(episode)
+    row = {name: to_storable(record[name]) for name in _SIGNAL_COLUMNS}
     row["body"] = json.dumps(episode.body, separators=(",", ":"))
     if episode.errors:
         owner = fetch_value(connection, "select signal from signal_errors where error = ?", episode.errors[0])
@@ -181,7 +182,7 @@ def _select_episodes(
     for row in rows:
         fields = dict(row)
         fields["body"] = json.loads(fields["body"])
-        episodes.append(MinedEpisode(**fields))
+        episodes.append(load_record(MinedEpisode, fields))
     return episodes
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from hardwon.store import reports
+from hardwon.store import events
 from hardwon.store.db import (
     Connection,
     Row,
@@ -444,7 +444,7 @@ def find_project_numbers(connection: Connection, project: str) -> list[int]:
         numbers = fetch_column(connection, f"select id from projects where {column} = ?", project)
         if numbers:
             return numbers
-    row = reports.find_project_by_folder_name(connection, project)
+    row = events.find_project_by_folder_name(connection, project)
     return [row["id"]] if row else []
 
 

@@ -26,8 +26,8 @@ from hardwon.store.db import (
     open_unmigrated,
     parse_row_number,
 )
-from hardwon.store.reports import OF_LESSONS, WAS_TOLD
-from hardwon.types import Delivery, Event
+from hardwon.store.events import OF_LESSONS, WAS_TOLD
+from hardwon.types import Delivery, Event, get_record_key
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
 _NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
@@ -78,7 +78,7 @@ class Firing:
     at: float
     host: str
     session: str
-    agent: str
+    subagent_id: str
     tool: str
     lesson: str
     slug: str
@@ -135,8 +135,8 @@ class LessonChange:
     undone_at: float | None
 
 
-_DELIVERY_COLUMNS = ", ".join(Delivery.__annotations__)
-_FIRING_COLUMNS = ", ".join(field.name for field in fields(Firing))
+_DELIVERY_COLUMNS = ", ".join(map(get_record_key, Delivery.__annotations__))
+_FIRING_COLUMNS = ", ".join(get_record_key(field.name) for field in fields(Firing))
 _CALL_COLUMNS = ", ".join(field.name for field in fields(StoredCall))
 _CHANGE_COLUMNS = ", ".join(field.name for field in fields(LessonChange))
 
@@ -222,7 +222,7 @@ def read_firing_context(connection: Connection, firing: Firing) -> FiringContext
         select {_CALL_COLUMNS} from events where session = ? and kind = 'tool' and agent = ?
         and (at >= ? or (tool_use_id != '' and tool_use_id = ?)) order by at, id limit ?
         """,
-        (session_id, firing.agent, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
+        (session_id, firing.subagent_id, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
     )
     return FiringContext(
         cwd=session["cwd"],

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hardwon.store.db import Connection, Row, fetch_dicts, fetch_value, insert_row, transaction
-from hardwon.store.reports import find_project_by_folder_name
+from hardwon.store.events import find_project_by_folder_name
 from hardwon.types import Observation, Summary
 
 _MERGE_WINDOW_SECONDS = 30 * 86_400.0

@@ -19,7 +19,7 @@ from io import BufferedRandom
 from typing import Any
 
 from hardwon import paths
-from hardwon.store import candidates, db, deletions, documents, jobs, reports, transcripts, turns
+from hardwon.store import candidates, db, deletions, documents, events, jobs, transcripts, turns
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import (
     Connection,
@@ -177,7 +177,7 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
     )
     for session in sessions_that_lost_prompts:
         old_numbers = turns.read_prompt_numbers(connection, session)
-        reports.recount_session(connection, session)
+        events.recount_session(connection, session)
         turns.renumber_turns(connection, session, old_numbers)
     documents.delete_file_documents(connection)
     # The earlier wordings of a memory are stored with its approvals, and are deleted with it.

@@ -1,4 +1,4 @@
-"""Find, list, complete and delete recorded sessions, their prompts and their events; `reports` stores them."""
+"""Find, list, complete and delete recorded sessions, their prompts and their events; `events` stores them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from hardwon.types import EDIT_TOOLS
 
 STATUSES = ("initialized", "active", "completed")
 ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
+_LEFT_SECONDS = 3600.0  # without an event, after which an active session is shown as left
 ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
 _PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
 MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
@@ -51,6 +52,12 @@ _SELECT = """
         started_at, last_at, ended_at, (select count(*) from events where events.session = sessions.id) as events
     from sessions left join projects on projects.id = sessions.project
     """
+
+
+def describe_status(status: str, last_at: float) -> str:
+    """Return a session's status for people: an active one in which nothing has happened for an hour was left."""
+    is_left = status == "active" and clock.now() - last_at > _LEFT_SECONDS
+    return "left" if is_left else status
 
 
 def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[Row]:

@@ -20,7 +20,7 @@ from hardwon.store.observations import (
     replace_summary,
     set_summary_fingerprint,
 )
-from hardwon.types import Call, Observation, Summary, Turn
+from hardwon.types import Call, Observation, Summary, Turn, load_record
 
 PLAIN = "plain"
 # Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
@@ -265,7 +265,8 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
 def _build_call(row: Any) -> Call:
     """Return a call from its row, with its input parsed."""
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
-    return Call(input=parse_json_or_text(row["input"]), **{name: row[name] for name in names})
+    fields = {name: row[name] for name in names}
+    return load_record(Call, {**fields, "input": parse_json_or_text(row["input"])})
 
 
 @contextmanager

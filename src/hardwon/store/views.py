@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 
 from hardwon.store.db import Connection, Row, fetch_column, fetch_dicts, fetch_row, fetch_value
+from hardwon.store.events import OF_LESSONS, WAS_TOLD
 from hardwon.store.observations import TITLE_OR_FACT
-from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import EDIT_TOOLS, frozen
 

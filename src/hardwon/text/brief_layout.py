@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+# Agents replace more than 10,000 characters by a preview; this leaves room for the fence and a margin.
+BRIEF_CHARACTERS = 8_800
 # In the order of the brief; each section's share in percent, if all want more room than there is.
 SECTION_SHARES = {"handoff": 10, "resume": 15, "memories": 20, "lessons": 25, "index": 20, "summary": 10}
 MIN_STATEMENT_LENGTH = 12  # a shorter line of the notes is a heading, not a statement

@@ -34,7 +34,7 @@ from hardwon.search.records import fetch_records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline
 from hardwon.store import db, efficacy, observations, sessions
-from hardwon.types import Event
+from hardwon.types import Event, dump_record
 from hardwon.web.live import MAX_CLIENTS, LiveFeed
 from hardwon.web.page_request import parse_number
 from hardwon.worker.hook_responder import HookResponder
@@ -532,7 +532,7 @@ def list_deliveries(call: ApiCall) -> object:
     limit = call.get_number("limit", 100)
     after_id = call.get_number("after", 0, _MAX_ROW_ID)
     rows = efficacy.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
-    return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
+    return {"deliveries": [{"id": delivery_id, **dump_record(delivery)} for delivery_id, delivery in rows]}
 
 
 async def stream_live(call: ApiCall) -> Response:

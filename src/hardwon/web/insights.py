@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
-from hardwon.efficacy.ledger import format_ignored_denials
+from hardwon.efficacy.delivery_changes import format_ignored_denials
 from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger, parse_candidate
 from hardwon.lessons import manifest, review_queue
 from hardwon.shell.failures import classify_failure, find_failure_line

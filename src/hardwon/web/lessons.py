@@ -19,7 +19,7 @@ from hardwon.actions.lessons import (
     retire_lesson,
     undo_decision,
 )
-from hardwon.efficacy.ledger import build_lesson_proof
+from hardwon.efficacy.delivery_changes import build_lesson_proof
 from hardwon.efficacy.outcomes import build_trigger
 from hardwon.efficacy.proof import describe_counts, describe_grade
 from hardwon.errors import UserError

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from hardwon.agents.tool_results import find_describing_text
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
+from hardwon.projects import get_folder_name
 from hardwon.search.records import parse_id
 from hardwon.store.observations import parse_json_list
 from hardwon.text.characters import format_count, make_printable, shorten_text, to_printable_line
@@ -148,7 +149,7 @@ _FILTERS = {
     "counted": format_count,
     "cut": shorten_text,
     "event_name": lambda kind: _EVENT_NAMES.get(kind, kind),
-    "folder": lambda path: os.path.basename(path.rstrip("/")) or path,
+    "folder": get_folder_name,
     "highlight": highlight,
     "inline": lambda text: _mark_references(_markdown.renderInline(sanitize_value(text))),
     "line": _format_line,

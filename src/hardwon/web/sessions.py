@@ -24,7 +24,7 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
 from hardwon.store.db import Connection, Row, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
-from hardwon.store.sessions import STATUSES, count_active_minutes
+from hardwon.store.sessions import STATUSES, count_active_minutes, describe_status
 from hardwon.store.views import TimelinePosition
 from hardwon.types import AGENT_MESSAGE, EDIT_TOOLS
 from hardwon.web.file_changes import FileChange, describe_changes
@@ -120,6 +120,7 @@ def show_session(request: PageRequest) -> PageContent:
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
+        "status": describe_status(session["status"], session["last_at"]),
         "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,
@@ -245,7 +246,7 @@ def _read_agent_words(home: str, connection: Connection, session: Row, since: fl
             # The tracker sees every step, since it must notice where a private turn begins and ends.
             if private_turns.should_hide(step):
                 continue
-            is_main_agent = not step.agent and step.session == session["session"]
+            is_main_agent = not step.subagent_id and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():
                 continue
             at = parse_timestamp(step.at)

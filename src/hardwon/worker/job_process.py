@@ -22,7 +22,7 @@ from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import refine_summary, refine_turn
 from hardwon.distil.summaries import has_work, summarise_session
-from hardwon.efficacy.ledger import propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.delivery_changes import propose_retiring_gone, update_deliveries
 from hardwon.efficacy.outcomes import record_past_firings
 from hardwon.errors import UserError
 from hardwon.handoff import due_sessions, memory_queue, ratification, reflection
@@ -71,11 +71,11 @@ def main(home: str, kind: str) -> int:
 
 
 def _judge_firings(home: str, connection: db.Connection) -> None:
-    """Bring the ledger of firings up to date, now that the session's calls are imported."""
+    """Judge firings and change deliveries, now that the session's calls are imported."""
     with suppress(UserError):  # lessons.json is broken, and doctor says where; the sessions are distilled all the same
         record_past_firings(connection, home)
         propose_retiring_gone(connection, home, clock.now())
-        refresh_ledger(connection, home, clock.now())
+        update_deliveries(connection, home, clock.now())
 
 
 def run_due_jobs(

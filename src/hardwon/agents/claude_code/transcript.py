@@ -171,8 +171,8 @@ class Reader:
         # A line without a uuid is known by what it says.
         line_id = _as_text(wire.uuid) or blake2b(line.strip(), digest_size=12).hexdigest()
         # 1.0.x wrote sub-agents into the session's file without naming them.
-        agent = _as_text(wire.agentId) or ("sidechain" if wire.isSidechain else "")
-        context = (_as_text(wire.timestamp), self.session, agent, self.cwd)
+        subagent_id = _as_text(wire.agentId) or ("sidechain" if wire.isSidechain else "")
+        context = (_as_text(wire.timestamp), self.session, subagent_id, self.cwd)
         if wire.type == "attachment":
             return _read_queued_prompt(number, line_id, context, wire)
         if wire.type == "system":

@@ -104,7 +104,7 @@ class Reader:
         self.malformed = 0
         self.thread_id = ""  # the rollout's own
         self.session = ""
-        self.agent = ""
+        self.subagent_id = ""
         self.copied = ""  # the parent's session while its lines are repeated here
         self.cwd = ""
         self.turn = ""
@@ -129,12 +129,12 @@ class Reader:
         if "payload" not in wire:  # in 2025 a line was the item itself
             kind = "response_item"
             payload = wire
-        agent = "" if self.copied else self.agent
+        subagent_id = "" if self.copied else self.subagent_id
         at = get_text(wire, "timestamp")
         if self.copied:
             self.turn_lines += 1
             at = _find_copied_time(self.turn, self.turn_lines) or at
-        step = Step("compacted", number, "", at, self.copied or self.session, agent, self.cwd)
+        step = Step("compacted", number, "", at, self.copied or self.session, subagent_id, self.cwd)
         if kind == "session_meta":
             self._open_session(payload)
         elif kind == "turn_context":
@@ -159,7 +159,7 @@ class Reader:
             source = get_object(meta, "source")
             parent = get_text(get_object(get_object(source, "subagent"), "thread_spawn"), "parent_thread_id")
             if "subagent" in source:
-                self.agent = thread_id
+                self.subagent_id = thread_id
                 parent = parent or get_text(meta, "parent_thread_id")
             self.session = shorten_id(get_text(meta, "session_id") or parent or thread_id)
         # The second session_meta of a fork is the parent's, whose lines follow.
@@ -205,7 +205,7 @@ class Reader:
             if not text:
                 return
             self.prompts += 1
-            if not step.agent:  # what a sub-agent is told was written by a program
+            if not step.subagent_id:  # what a sub-agent is told was written by a program
                 yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
 
     def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:

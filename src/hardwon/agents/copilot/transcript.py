@@ -51,9 +51,9 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         tokens = TokenUsage(tokens_in, tokens_out, get_count(usage, "cacheReadTokens"))
         count_usage(reader.usage, get_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
     elif kind in ("user.message", "assistant.message", "tool.execution_start", "tool.execution_complete"):
-        agent = shorten_id(get_text(wire, "agentId"))
+        subagent_id = shorten_id(get_text(wire, "agentId"))
         step_id = shorten_id(get_text(wire, "id"))
-        step = Step("agent", number, step_id, get_text(wire, "timestamp"), reader.session, agent, reader.cwd)
+        step = Step("agent", number, step_id, get_text(wire, "timestamp"), reader.session, subagent_id, reader.cwd)
         yield from _read_step(reader, step, kind, data)
 
 
@@ -63,7 +63,7 @@ def _read_step(reader: ObjectReader, step: Step, kind: str, data: JsonObject) ->
     if kind == "user.message":
         text = extract_typed_words(get_text(data, "content"))
         # A sub-agent's prompt is written by the agent that started it.
-        if text and not step.agent:
+        if text and not step.subagent_id:
             yield step._replace(kind="person", text=text)
     elif kind == "assistant.message":
         if text := strip_fenced(get_text(data, "content")).strip():

@@ -123,15 +123,15 @@ def _add_call_fields(event: Event, wire: Wire) -> Event:
     mcp_tool = get_text(mcp_context, "tool_name")
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
     command, path, content = call_fields = get_call_fields(tool, tool_input)
-    agent = ""
+    subagent_id = ""
     transcript = event.transcript
     # A sub-agent is started by the session, whatever was written last.
     if tool != "Task":
-        agent, transcript = _find_caller(transcript, event.session)
+        subagent_id, transcript = _find_caller(transcript, event.session)
     event = replace(
         event,
         cwd=resolve_call_cwd(get_path_text(tool_input, "dir_path"), event.cwd),
-        agent=agent,
+        subagent_id=subagent_id,
         tool=tool,
         tool_use_id=build_call_id(_find_message_id(transcript), tool, call_fields),
         command=command,

@@ -74,7 +74,7 @@ class Reader:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0
         self.session = ""
-        self.agent = ""
+        self.subagent_id = ""
         self.cwd = ""
         self.recent: dict[str, dict[str, None]] = {}  # the steps yielded of each message that may still grow
         self.finished: dict[str, None] = {}  # the messages that do not grow any more
@@ -97,7 +97,7 @@ class Reader:
 
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
-            self.agent = self.session
+            self.subagent_id = self.session
         for message in messages:
             message_id = shorten_id(get_text(message, "id"))
             if not message_id or message.get("type") not in ("user", "gemini"):
@@ -126,10 +126,10 @@ class Reader:
             kind = "agent"
             text = extract_answer(raw_text)
         # What a sub-agent is asked was written by the agent, and this prompt by the program.
-        is_nobodys = is_person and (self.agent or text == _PROGRAM_PROMPT)
+        is_nobodys = is_person and (self.subagent_id or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
             at = get_text(message, "timestamp")
-            yield Step(kind, find_line(raw_text), message_id, at, self.session, self.agent, self.cwd, text=text)
+            yield Step(kind, find_line(raw_text), message_id, at, self.session, self.subagent_id, self.cwd, text=text)
         call_counts: Counter[str] = Counter()
         for index, call in enumerate(get_objects(message, "toolCalls")):
             step = self._build_call_step(message_id, call)
@@ -146,7 +146,7 @@ class Reader:
                     id=f"result:{message_id}:{key}",
                     at=step.at,
                     session=step.session,
-                    agent=step.agent,
+                    subagent_id=step.subagent_id,
                     cwd=step.cwd,
                     call=step.call,
                 )
@@ -172,7 +172,7 @@ class Reader:
         call_id = build_call_id(message_id, tool, call_fields)
         cwd = truncate_path(resolve_call_cwd(get_path_text(tool_input, "dir_path"), self.cwd))
         at = get_text(call, "timestamp")
-        return Step("call", 0, "", at, self.session, self.agent, cwd, call_id, tool, *call_fields)
+        return Step("call", 0, "", at, self.session, self.subagent_id, cwd, call_id, tool, *call_fields)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:

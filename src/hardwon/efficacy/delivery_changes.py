@@ -1,4 +1,4 @@
-"""Bring the ledger of firings up to date, and tell people at a session start what changed.
+"""Change how lessons are delivered by what followed their firings, and tell people at a session start what changed.
 
 Judge firings, step down lessons with false alarms, and set how often measured lessons stay silent.
 """
@@ -54,7 +54,7 @@ _WEEKLY = "weekly line shown at"
 _MEMORY_PREFIX = "memory "  # before a memory's number, in the place of a lesson's slug
 
 
-def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed: bool = False) -> None:
+def update_deliveries(connection: Connection, home: str, now: float, *, is_changed: bool = False) -> None:
     """Judge what can be judged, and change deliveries that follow from it; builds the manifest if any changed.
 
     Without a new verdict there is nothing to do, unless a person has just changed something.
@@ -232,8 +232,8 @@ def _propose_unneeded(
 
 
 def announce(connection: Connection, home: str, now: float) -> str:
-    """Bring the ledger up to date and return what is new since the last session start; often nothing."""
-    refresh_ledger(connection, home, now)
+    """Judge new firings, change deliveries and return what is new since the last session start; often nothing."""
+    update_deliveries(connection, home, now)
     changes = efficacy.list_changes(connection, only_unannounced=True)
     denials = efficacy.list_ignored_denials(connection, only_unannounced=True)
     shown_at = float(efficacy.get_value(connection, _WEEKLY) or 0)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 
 from hardwon import clock
 from hardwon.clock import DUPLICATE_SECONDS
+from hardwon.projects import get_folder_name
 from hardwon.store import jobs
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, to_storable
 from hardwon.text.fence import FENCE_OPEN
-from hardwon.types import Delivery
+from hardwon.types import Delivery, dump_record, get_record_key
 
 _QUIET_SECONDS = 600.0  # without an event, after which a turn that nobody ended is distilled
 _INSTANT = 1e-6  # by which a live report follows the last one if the clock was set back
@@ -29,7 +30,7 @@ _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
 _ENDING_KINDS = ("Stop", "SessionEnd")
 # Keys that hooks mint have no colon, see `build_transcript_key`.
 _IS_TRANSCRIPT_KEY = "instr(key, ':')"
-_DELIVERY_COLUMNS = tuple(Delivery.__annotations__)
+_DELIVERY_COLUMNS = tuple(map(get_record_key, Delivery.__annotations__))
 # `event` is `session:call` where the agent names its calls, else the id that the hook minted, which has no colon.
 _NAMES_CALL = "instr({event}, ':')"
 WAS_TOLD = "arm in ('told', 'live')"  # the other firings were only recorded
@@ -49,7 +50,7 @@ class Report:
     cwd: str = ""
     project: int | None = None
     transcript: str = ""
-    subagent: str = ""
+    subagent_id: str = ""
     prompt: str = ""
     prompt_name: str = ""
     tool: str = ""
@@ -87,7 +88,7 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
         # Of a prompt that was private as a whole nothing is left, but it was activity of the session.
         is_new = report.prompt != "" and _store_prompt(connection, session, report, at)
     else:
-        if report.kind == "Stop" and not report.subagent:
+        if report.kind == "Stop" and not report.subagent_id:
             _delete_transcript_end(connection, session, at)
         is_new = _store_event(connection, session, report, at)
     _update_session(connection, session, report, at)
@@ -121,7 +122,7 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
         and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'
         and not exists (select 1 from prompts where session = earlier.session and at > earlier.at)
         """
-    values = (report.kind, report.subagent, report.tool, report.input, report.response)
+    values = (report.kind, report.subagent_id, report.tool, report.input, report.response)
     return fetch_value(connection, query, *scope, *values) is not None
 
 
@@ -249,7 +250,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "kind": report.kind,
         "at": at,
         "prompt": fetch_value(connection, _COUNT_PROMPTS, session, at),
-        "agent": report.subagent,
+        "agent": report.subagent_id,
         "tool": report.tool,
         "tool_use_id": tool_use_id,
         "input": report.input,
@@ -299,7 +300,7 @@ _ENDED = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at)
 
 def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
     """Update the session's row; its status follows from when it was last opened, prompted and ended."""
-    is_subagents_own = bool(report.subagent) and report.origin == _TRANSCRIPT
+    is_subagents_own = bool(report.subagent_id) and report.origin == _TRANSCRIPT
     connection.execute(
         f"""
         update sessions set
@@ -421,7 +422,7 @@ def insert_deliveries(connection: Connection, deliveries: Iterable[Delivery]) ->
             and not {_NAMES_CALL.format(event="event")} and event != :event and lesson = :lesson and host = :host
             and agent = :agent and kind = :kind and tool = :tool)
         """,
-        [{**delivery.__dict__, "twice": DUPLICATE_SECONDS} for delivery in deliveries],
+        [{**dump_record(delivery), "twice": DUPLICATE_SECONDS} for delivery in deliveries],
     )
 
 
@@ -436,16 +437,12 @@ def find_or_create_project(connection: Connection, path: str, remote: str, at: f
             _move_project(connection, row, path)
     if row is None:
         cursor = insert_row(
-            connection, "projects", {"path": path, "name": _get_folder_name(path), "remote": remote, "at": at}
+            connection, "projects", {"path": path, "name": get_folder_name(path), "remote": remote, "at": at}
         )
         return cursor.lastrowid
     if remote and remote != row["remote"]:
         connection.execute("update projects set remote = ? where id = ?", (remote, row["id"]))
     return int(row["id"])
-
-
-def _get_folder_name(path: str) -> str:
-    return os.path.basename(path.rstrip("/")) or path
 
 
 def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | None:
@@ -459,7 +456,7 @@ def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | No
 
 def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None:
     """Return the project that is known by this folder's name and no path, if no other has that name."""
-    name = to_storable(_get_folder_name(path))
+    name = to_storable(get_folder_name(path))
     rows: list[sqlite3.Row] = connection.execute(
         "select id, path, remote from projects where name = ?", (name,)
     ).fetchall()
@@ -471,7 +468,7 @@ def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Ro
 
 def _move_project(connection: Connection, row: sqlite3.Row, path: str) -> None:
     """Give a project its new path, within the caller's transaction, and its memories too."""
-    connection.execute("update projects set path = ?, name = ? where id = ?", (path, _get_folder_name(path), row["id"]))
+    connection.execute("update projects set path = ?, name = ? where id = ?", (path, get_folder_name(path), row["id"]))
     connection.execute("update memories set project = ? where project = ?", (path, row["path"]))
 
 
