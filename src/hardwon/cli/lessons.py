@@ -14,6 +14,7 @@ from hardwon import clock, paths, pauses, settings
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
+    EXISTING_FILE,
     add_lesson_options,
     confirm,
     confirm_option,
@@ -68,7 +69,7 @@ def lessons() -> None:
 @lessons.command()
 @add_lesson_options
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
-@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
+@click.option("--file", "path", type=EXISTING_FILE, help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:
     """Write a lesson. It is in force at once.
 
@@ -211,7 +212,7 @@ def _format_authored_fields(lesson: Lesson | None) -> str:
 
 
 @lessons.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @confirm_option
 @json_option
 def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from hardwon.actions import team_decisions
 from hardwon.actions.team_decisions import Arrival, Team
 from hardwon.cli import CommandGroup
 from hardwon.cli.context import (
+    EXISTING_FILE,
     find_project_here,
     is_interactive,
     json_option,
@@ -153,8 +154,8 @@ def check(folder: str, as_json: bool) -> None:
 @click.option(
     "--port", default=_DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
 )
-@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
-@click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
+@click.option("--certificate", type=EXISTING_FILE, help="TLS certificate, as PEM")
+@click.option("--key", "key_file", type=EXISTING_FILE, help="its private key, as PEM")
 @click.option("--self-signed", "folder", type=click.Path(file_okay=False), help="make a certificate in this folder")
 @click.option("--public-host", metavar="NAME", help="name that other machines reach it by; its address if not given")
 @click.option("--new-team", is_flag=True, help="print a code with which another team can be founded")
