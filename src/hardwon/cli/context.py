@@ -27,6 +27,7 @@ from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES
 if TYPE_CHECKING:
     from hardwon.actions.approvals import Decider
 
+EXISTING_FILE = click.Path(exists=True, dir_okay=False)
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
 # Each option is named by the field of a lesson's record that it sets.

@@ -22,6 +22,7 @@ from hardwon.actions.data import (
 from hardwon.agents.settings_files import read_text_file
 from hardwon.cli import CommandGroup
 from hardwon.cli.context import (
+    EXISTING_FILE,
     confirm,
     find_agent,
     is_interactive,
@@ -271,7 +272,7 @@ def _warn_of_size_limit(connection: db.Connection, files: Sequence[TranscriptFil
 
 
 @import_.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @restore_option
 @json_option
 def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
@@ -338,7 +339,7 @@ def _import_records(
 
 
 @import_.command("notes")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), default="project", show_default=True)
 @json_option
 def import_notes(file: str, type_: str, as_json: bool) -> None:

@@ -166,14 +166,13 @@ def _check_hook_log(path: str) -> Iterator[Check]:
     failures = list[str]()
     refused_prompts = list[str]()
     refused_decisions = list[str]()
-    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        for line in file.read().splitlines():
-            if f" {REFUSED_DECISION}: " in line:
-                refused_decisions.append(line)
-            elif "what you typed was not taken" in line:
-                refused_prompts.append(line)
-            else:
-                failures.append(line)
+    for line in paths.read_text(path, errors="replace").splitlines():
+        if f" {REFUSED_DECISION}: " in line:
+            refused_decisions.append(line)
+        elif "what you typed was not taken" in line:
+            refused_prompts.append(line)
+        else:
+            failures.append(line)
     for noun, verdict, lines in (
         ("hook", "failed", failures),
         ("prompt", "refused", refused_prompts),

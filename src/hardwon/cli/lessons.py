@@ -14,6 +14,7 @@ from hardwon import clock, paths, pauses, settings
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
+    EXISTING_FILE,
     add_lesson_options,
     answer_by_flag,
     confirm,
@@ -58,6 +59,8 @@ _MAX_SHOWN_OTHERS = 15
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 
+slug_argument = click.argument("slug", shell_complete=complete_lessons)
+
 
 @click.group(cls=CommandGroup)
 def lessons() -> None:
@@ -67,7 +70,7 @@ def lessons() -> None:
 @lessons.command()
 @add_lesson_options
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
-@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
+@click.option("--file", "path", type=EXISTING_FILE, help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:
     """Write a lesson. It is in force at once.
 
@@ -117,7 +120,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @add_lesson_options
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
@@ -139,7 +142,7 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     from hardwon.actions.lessons import retire_lesson
@@ -152,7 +155,7 @@ def retire(slug: str) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
@@ -210,7 +213,7 @@ def _format_authored_fields(lesson: Lesson | None) -> str:
 
 
 @lessons.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @confirm_option
 @json_option
 def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
@@ -377,7 +380,7 @@ def _print_outcomes(lesson: Lesson) -> None:
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
-def _format_call(call: dict[str, Any]) -> str:
+def _format_call(call: db.Row) -> str:
     """Return a call and how it ended, in one line."""
     from hardwon.efficacy.blame import describe_call
 

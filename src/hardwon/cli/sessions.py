@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from textwrap import wrap
-from typing import Any
 
 import click
 
@@ -109,12 +108,12 @@ def show(name: str, as_json: bool) -> None:
         _print_summary(summary)
 
 
-def _count_contents(session: dict[str, Any], separator: str) -> str:
+def _count_contents(session: db.Row, separator: str) -> str:
     """Return how many prompts and events a session has."""
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
-def _format_step(step: dict[str, Any], folder: str) -> str:
+def _format_step(step: db.Row, folder: str) -> str:
     """Return a step of a session as one line; the path of a file in the session's folder is relative to it."""
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":

@@ -319,7 +319,7 @@ def cost(days: int, as_json: bool) -> None:
     _print_sums("together", total, indent="")
 
 
-def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
+def _print_sums(name: str, sums: db.Row, *, indent: str = "  ") -> None:
     """Print a line of the table of costs."""
     label = to_printable_line(name)
     max_chars = _NAME_WIDTH - len(indent) - 1

@@ -22,6 +22,7 @@ from hardwon.store.events import WAS_TOLD_SQL
 from hardwon.store.migrations import LATEST_VERSION
 
 EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
+ExportRecord = dict[str, Any]  # a line of an export, without what it is made of here
 
 
 class Column(NamedTuple):
@@ -187,13 +188,13 @@ def export_lines(
     yield from _export_lessons(home, project, since)
 
 
-def _format_line(kind: str, record: Mapping[str, Any]) -> str:
+def _format_line(kind: str, record: ExportRecord) -> str:
     return json.dumps({"what": kind, **record}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _read_records(
     connection: sqlite3.Connection, kind: RecordKind, selection: str, values: Mapping[str, object]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ExportRecord]:
     """Yield the rows of a kind with the values that a line has: JSON columns parsed, sessions and projects by name."""
     names = [f"{kind.table}.{column.name}" for column in kind.columns]
     if kind.has_session:
@@ -211,7 +212,7 @@ def _read_records(
         yield record
 
 
-def _add_evidence(connection: sqlite3.Connection, kind: str, record: dict[str, Any]) -> dict[str, Any]:
+def _add_evidence(connection: sqlite3.Connection, kind: str, record: ExportRecord) -> ExportRecord:
     """Return the record of a candidate with its signals and judgements, that of a signal with its errors."""
     if kind == "signal":
         query = "select error from signal_errors where signal = ? order by error"

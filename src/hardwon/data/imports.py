@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from hardwon import clock
-from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS
+from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS, ExportRecord
 from hardwon.errors import UserError
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.identifiers import clean_id
@@ -40,7 +40,7 @@ _PROSE_KEYS = frozenset(
 # SQLite's integers end at 2**63.
 _MAX_NUMBER = 2**62
 _DATED_WHEN_IMPORTED = ("session", "event")  # retention counts these from when they were imported
-NumberedRecord = tuple[int, dict[str, Any]]
+NumberedRecord = tuple[int, ExportRecord]
 
 
 class BadLine(Exception):
@@ -133,7 +133,7 @@ def import_records(
     )
 
 
-def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_record(record: ExportRecord) -> ExportRecord:
     """Return the record with the right types and nothing in it that may not be stored; BadLine if it is not one."""
     name = record.get("what")
     if name == "lesson":
@@ -183,7 +183,7 @@ def _check_evidence(candidate: Mapping[str, Any]) -> dict[str, list[dict[str, An
     }
 
 
-def _check_fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(kind: str, record: ExportRecord) -> ExportRecord:
     """Return the columns of a kind from a record, checked and cleaned."""
     fields = {}
     for column in KINDS[kind].columns:
@@ -235,7 +235,7 @@ def _clean_json(text: str) -> str:
     return text if cleaned == value else json.dumps(cleaned)
 
 
-def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
+def _is_covered(tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
     """Return whether a record was deleted here after it happened: by its session, its project, or its words."""
     happened_at = record.get("last_at" if kind == "session" else "at")
     # A signal's time is a text; without a time it counts as old.
@@ -264,7 +264,7 @@ class _Importer:
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
         self._deleted_sessions: set[tuple[str, str]] = set()
         # A project that was deleted comes back only with a session from after that.
-        self._deleted_projects: dict[str, dict[str, Any]] = {}
+        self._deleted_projects: dict[str, ExportRecord] = {}
         self.deleted_count = 0
         self._session_ids: dict[tuple[str, str], int] = {}
         self._existing_sessions: set[int] = set()
@@ -275,7 +275,7 @@ class _Importer:
         self.lesson_records: list[NumberedRecord] = []
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
-    def import_record(self, number: int, kind: str, record: dict[str, Any]) -> None:
+    def import_record(self, number: int, kind: str, record: ExportRecord) -> None:
         """Import the checked record of a line; BadLine if it refers to a project or session that is not here."""
         if self._tombstones and self._note_deleted(self._tombstones, kind, record):
             self.deleted_count += 1
@@ -299,7 +299,7 @@ class _Importer:
         else:
             self._insert_record(kind, record)
 
-    def _note_deleted(self, tombstones: deletions.Tombstones, kind: str, record: dict[str, Any]) -> bool:
+    def _note_deleted(self, tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
         """Return whether a record was deleted here, by its session, project or words; remember the first two."""
         session = (record.get("host") or "", record.get("session") or "")
         if session in self._deleted_sessions:
@@ -324,7 +324,7 @@ class _Importer:
             turns.mark_distilled(self._connection, session, makers)
         turns.enqueue_undistilled(self._connection, clock.now())
 
-    def _insert_record(self, kind: str, record: Mapping[str, Any], **extra: Any) -> bool:
+    def _insert_record(self, kind: str, record: ExportRecord, **extra: Any) -> bool:
         """Insert a record's columns and these; return whether it is new."""
         row = {column.name: record[column.name] for column in KINDS[kind].columns} | extra
         for name, value in row.items():
@@ -339,7 +339,7 @@ class _Importer:
             self.new_keys[kind].append(str(row["key"]))
         return bool(inserted)
 
-    def _import_session(self, record: dict[str, Any]) -> None:
+    def _import_session(self, record: ExportRecord) -> None:
         """Import a session; one that is here already only gets the times and the project that it lacks."""
         path = record["project"]
         if path in self._deleted_projects:  # this session is from after the project was deleted
@@ -366,7 +366,7 @@ class _Importer:
         if changed:
             self._changed_sessions.add(session)
 
-    def _find_session_id(self, record: Mapping[str, Any]) -> int:
+    def _find_session_id(self, record: ExportRecord) -> int:
         """Return the row number of the session that a record names; BadLine if its line did not come before."""
         reference = (record["host"], record["session"])
         if reference not in self._session_ids:
@@ -377,7 +377,7 @@ class _Importer:
             self._session_ids[reference] = session_id
         return self._session_ids[reference]
 
-    def _import_session_item(self, kind: str, record: dict[str, Any]) -> None:
+    def _import_session_item(self, kind: str, record: ExportRecord) -> None:
         """Import what happened in a session; of a turn whose prompt was wholly private nothing comes in."""
         session = self._find_session_id(record)
         turn = record.get("prompt")  # of an event or observation, the number of its prompt; a summary has none
@@ -397,12 +397,12 @@ class _Importer:
             # Distilling leaves claude-mem's observations in place, so their turns need no mark.
             self._distilled_turns.setdefault(session, {})[record["prompt"]] = record["made"]
 
-    def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
+    def _has_prompt(self, session: int, record: ExportRecord) -> bool:
         """Return whether the session has this prompt already, from a hook or a transcript, under another key."""
         query = "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?"
         return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], _SAME_PROMPT_SECONDS))
 
-    def _import_run(self, record: Mapping[str, Any]) -> None:
+    def _import_run(self, record: ExportRecord) -> None:
         """Import a run unless one of its time and purpose is here; it counts for its day as if it was made here."""
         try:
             # The exporting machine may have been in any time zone, so its day differs by at most a day and a half.
@@ -415,7 +415,7 @@ class _Importer:
             session = self._find_session_id(record) if record["session"] else None
             self._insert_record("run", record, day=day, session=session)
 
-    def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> None:
+    def _import_signal(self, record: ExportRecord, *, fresh: bool) -> None:
         """Import a signal with the keys of its errors; a `fresh` one makes its candidate be weighed again."""
         if self._insert_record("signal", record, fresh=fresh):
             self._connection.executemany(
@@ -423,7 +423,7 @@ class _Importer:
                 [(error, record["key"]) for error in record["errors"]],
             )
 
-    def _import_candidate(self, record: dict[str, Any]) -> None:
+    def _import_candidate(self, record: ExportRecord) -> None:
         """Import a candidate under a number of its own here. One that is here stays, and is weighed again."""
         query = "select 1 from candidates where signature = ? or id = ?"
         is_here = bool(fetch_value(self._connection, query, record["signature"], record["id"]))

@@ -154,8 +154,7 @@ def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
 def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
     """Add the memory to the index file, if people keep one in the folder."""
     if path := memory_files.find_index_file(folder):
-        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as index_file:
-            index_text = index_file.read().rstrip("\n")
+        index_text = paths.read_text(path, errors="replace").rstrip("\n")
         if f"({file})" not in index_text:
             paths.write_document(home, path, memory_files.add_index_entry(index_text, file, text))
 
@@ -190,8 +189,7 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
         page = read_page(home, memory)
         if page is None:
             raise UserError(f"the file of memory M{memory.id} is gone", f"hardwon memory approve M{memory.id}")
-        with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
-            fields, _ = memory_files.split_front_matter(file.read())
+        fields, _ = memory_files.split_front_matter(paths.read_text(page.path, "utf-8-sig", "replace"))
         document = memory_files.render_memory(home, replace(reworded, type=page.type), now, fields)
         paths.write_document(home, page.path, document)
     with transaction(connection):
@@ -374,8 +372,7 @@ def _find_index_faults(folder: str) -> Iterator[MemoryFault]:
     path = memory_files.find_index_file(folder)
     if not path:
         return
-    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", file.read()))
+    listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", paths.read_text(path, errors="replace")))
     names = set(memory_files.list_file_names(folder))
     for name in sorted(names - listed):
         yield MemoryFault(name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})")

@@ -131,8 +131,7 @@ def read_memory_file(path: str, project: str) -> MemoryPage | None:
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
-        with open(path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
-            content = file.read()
+        content = paths.read_text(path, "utf-8-sig", "replace")
     except OSError:
         return None
     fields, body = split_front_matter(content)

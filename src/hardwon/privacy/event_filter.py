@@ -127,9 +127,8 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
     try:
         if compiled_settings and os.stat(config_path).st_mtime_ns <= os.stat(index_path).st_mtime_ns:
             return compiled_settings
-        with open(config_path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            config_values = loads(file.read())
-    except (OSError, ValueError, RecursionError):  # missing or broken: what was compiled from it last still applies
+        config_values = loads(paths.read_text(config_path, "utf-8-sig"))
+    except (OSError, ValueError):  # missing or broken: what was compiled from it last still applies
         return compiled_settings
     recording_settings = dict(compiled_settings)
     if isinstance(config_values, dict):

@@ -18,6 +18,7 @@ from hardwon.store.migrations import LATEST_VERSION, NEW_FILE_STATEMENTS, STEPS
 
 Connection = sqlite3.Connection
 StoreError = sqlite3.Error
+Row = dict[str, Any]  # by the names of its columns
 BUSY_MILLISECONDS = 5_000
 _MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
@@ -217,13 +218,13 @@ def fetch_column(connection: sqlite3.Connection, query: str, *values: object) ->
     return [row[0] for row in connection.execute(query, values).fetchall()]
 
 
-def fetch_row(connection: sqlite3.Connection, query: str, *values: object) -> dict[str, Any] | None:
+def fetch_row(connection: sqlite3.Connection, query: str, *values: object) -> Row | None:
     """Return the first row by its column names; None if there is no row."""
     row = connection.execute(query, values).fetchone()
     return dict(row) if row else None
 
 
-def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[dict[str, Any]]:
+def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[Row]:
     """Return every row by its column names."""
     return [dict(row) for row in connection.execute(query, values).fetchall()]
 

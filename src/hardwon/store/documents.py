@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from hardwon.store import events
 from hardwon.store.db import (
     Connection,
+    Row,
     fetch_column,
     fetch_dicts,
     fetch_row,
@@ -192,7 +193,7 @@ def count_backlog(connection: Connection) -> tuple[int, int]:
     return unindexed, unembedded
 
 
-def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[dict[str, Any]]:
+def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[Row]:
     """Return the rows with what is known of their sessions: `session` is the agent's id, `session_number` ours."""
     source_rows = fetch_dicts(
         connection,
@@ -549,9 +550,7 @@ def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -
     return document_ids
 
 
-def iter_latest_matches(
-    connection: Connection, project: int, match: str, since: float, until: float
-) -> Iterator[dict[str, Any]]:
+def iter_latest_matches(connection: Connection, project: int, match: str, since: float, until: float) -> Iterator[Row]:
     """Yield a project's matching documents of a time span, latest first, reading rows only as needed."""
     condition, match_values = _build_match_condition(match, project)
     rows = connection.execute(
@@ -573,7 +572,7 @@ def list_nearest_in_time(
     is_before: bool,
     limit: int,
     match: str = "",
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return a project's documents before or after a time, the nearest first; those of that very time come after it."""
     comparison, order = ("<", "desc") if is_before else (">=", "asc")
     condition, match_values = _build_match_condition(match, project)
@@ -594,7 +593,7 @@ def _build_match_condition(match: str, project: int) -> tuple[str, tuple[str | i
     return condition, (match, _compute_first_id(project), _compute_last_id(project))
 
 
-def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, Row]:
     """Return these documents by their ids; those that are gone are missing."""
     query = f"select {_COLUMNS} from documents where id in (select value from json_each(?))"
     return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(ids)))}
@@ -608,7 +607,7 @@ def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]
     return {document_id: set(words.split()) for document_id, words in rows}
 
 
-def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
+def find_by_source(connection: Connection, kind: str, row: int, name: str) -> Row | None:
     """Return the document of a row, or of a record in a file by its name; None if it is not indexed."""
     query = f"select {_COLUMNS} from documents where kind = ? and row = ? and name = ?"
     return fetch_row(connection, query, kind, row, name)

@@ -14,11 +14,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from typing import Any
 
 from hardwon import paths
 from hardwon.store.db import (
     Connection,
+    Row,
     fetch_dicts,
     fetch_row,
     fetch_value,
@@ -273,9 +273,7 @@ def find_newest_model(connection: Connection) -> ModelStart:
     return ModelStart(row["model"], row["began_at"])
 
 
-def iter_history(
-    connection: Connection, tools: Sequence[str], *, after_id: int, limit: int
-) -> Iterator[dict[str, Any]]:
+def iter_history(connection: Connection, tools: Sequence[str], *, after_id: int, limit: int) -> Iterator[Row]:
     """Yield recorded calls of these tools after an event, the latest `limit`, each with its session."""
     qmarks = ", ".join("?" * len(tools))
     query = f"""
@@ -347,9 +345,7 @@ def forget_step_down(connection: Connection, lesson: str, now: float) -> None:
     connection.execute("update lesson_states set stepped_down_to = '' where lesson = ?", (lesson,))
 
 
-def list_ignored_denials(
-    connection: Connection, *, only_unannounced: bool = False, since: float = 0.0
-) -> list[dict[str, Any]]:
+def list_ignored_denials(connection: Connection, *, only_unannounced: bool = False, since: float = 0.0) -> list[Row]:
     """Return the denied calls that ran all the same, oldest first, with the transcript of their session."""
     query = """
         select ignored_denials.*, coalesce(transcript, '') as transcript from ignored_denials
@@ -391,7 +387,7 @@ def list_anchor_rows(connection: Connection, kind: str) -> list[tuple[str, str, 
     return [tuple(row) for row in connection.execute(query, (kind,)).fetchall()]
 
 
-def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
+def find_call(connection: Connection, name: str) -> Row | None:
     """Return the latest call with this id: `E12`, or the one that its agent gave it."""
     number = parse_row_number(name[1:]) if name[:1] in "Ee" else -1
     query = """
@@ -401,13 +397,13 @@ def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     return fetch_row(connection, query, number, name)
 
 
-def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, Row]:
     """Return these calls by their numbers; those that retention has deleted are missing."""
     query = "select id, tool, input, outcome from events where id in (select value from json_each(?))"
     return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(numbers)))}
 
 
-def list_told(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
+def list_told(connection: Connection, host: str, session: str) -> list[Row]:
     """Return everything that a session was told, oldest first."""
     query = f"""
         select at, agent, kind, tool, lesson, slug, summary, delivery from injections

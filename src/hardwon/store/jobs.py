@@ -7,9 +7,8 @@ finishes the job. `wanted` counts the requests: a job that is requested again wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, transaction
+from hardwon.store.db import Connection, Row, fetch_dicts, fetch_value, transaction
 from hardwon.types import Job
 
 DISTIL, REFINE = "distil", "refine"  # by plain code; then improved by a model
@@ -144,7 +143,7 @@ def _requeue_running_jobs(connection: Connection, condition: str, values: tuple[
     ).rowcount
 
 
-def list_jobs(connection: Connection) -> list[dict[str, Any]]:
+def list_jobs(connection: Connection) -> list[Row]:
     """Return every job with its session: running ones, pending ones in order, then dead ones."""
     query = """
         select jobs.id, kind, state, priority, wanted, tries, made_at, due_at, lease_until, why, host,

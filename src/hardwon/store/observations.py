@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
+from hardwon.store.db import Connection, Row, fetch_dicts, fetch_value, insert_row, transaction
 from hardwon.store.events import find_project_by_folder_name
 from hardwon.types import Observation, Summary
 
@@ -111,7 +110,7 @@ def _select_observations(connection: Connection, condition: str, *values: object
     return observations
 
 
-def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_rows_for_session(connection: Connection, session: int) -> list[Row]:
     """Return the observations of a session in order, with ids and turns."""
     columns = ", ".join(f"{TITLE_OR_FACT_SQL} as title" if name == "title" else name for name in _NAMES)
     query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
@@ -122,7 +121,7 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
     return rows
 
 
-def list_after(connection: Connection, after_id: int) -> list[dict[str, Any]]:
+def list_after(connection: Connection, after_id: int) -> list[Row]:
     """Return the observations after this one in short form; if there are many, only the latest."""
     query = f"""
         select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT_SQL} as title, made
@@ -189,16 +188,14 @@ def _build_upsert(names: Iterable[str]) -> str:
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
-    """Parse a stored list; imported rows may hold something else."""
+    """Parse a stored list; an imported row may hold something else, which becomes the only item."""
     if not text:
         return ()
     try:
         value = json.loads(text)
     except ValueError:
         return (text,)
-    if not isinstance(value, list):
-        return (text,)
-    return tuple(map(str, value))
+    return tuple(map(str, value if isinstance(value, list) else [value]))
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:
@@ -243,12 +240,12 @@ def _list_session_times(connection: Connection, project: int) -> list[tuple[int,
     return [(row["id"], row["last_at"]) for row in rows.fetchall()]
 
 
-def find_last_summary(connection: Connection, project: int) -> dict[str, Any] | None:
+def find_last_summary(connection: Connection, project: int) -> Row | None:
     """Return the last summary of a project; None if there is none."""
     texts = ", ".join(
         f"substr({name}, 1, {_MAX_TEXT_CHARS}) as {name}" for name in ("request", "learned", "completed", "next_steps")
     )
-    last: dict[str, Any] | None = None
+    last: Row | None = None
     for session, last_at in _list_session_times(connection, project):
         if last and last_at < last["at"]:
             break

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hardwon import clock
 from hardwon.store import deletions
 from hardwon.store.db import (
     Connection,
+    Row,
     begin_epoch,
     fetch_column,
     fetch_dicts,
@@ -59,7 +60,7 @@ def describe_status(status: str, last_at: float) -> str:
     return "left" if is_left else status
 
 
-def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:
+def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[Row]:
     """Return the sessions with content, the latest first."""
     query = f"""
         {_SELECT_SQL} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT_SQL}
@@ -68,7 +69,7 @@ def list_sessions(connection: Connection, *, limit: int, project: str = "", stat
     return fetch_dicts(connection, query, project, status, limit)
 
 
-def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dict[str, Any]]:
+def find_by_name(connection: Connection, name: str, agent: str = "") -> list[Row]:
     """Return the sessions with this id, else the one with this number, else those whose id begins so."""
     number = parse_row_number(name)
     query = f"""
@@ -81,12 +82,12 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dic
     return with_this_id or with_this_number or sessions
 
 
-def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[dict[str, Any]]:
+def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[Row]:
     """Return the sessions to which the agent gave this very id; every agent's if none is named."""
     return fetch_dicts(connection, f"{_SELECT_SQL} where session = ? and ? in ('', host)", session, agent)
 
 
-def find_by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
+def find_by_number(connection: Connection, number: str) -> list[Row]:
     """Return the session of this number, if the text is a number and one has it."""
     return fetch_dicts(connection, f"{_SELECT_SQL} where sessions.id = ?", parse_row_number(number))
 
@@ -110,12 +111,12 @@ def list_session_prompts(connection: Connection, agent: str, session: str) -> li
     return fetch_column(connection, query, agent, session)
 
 
-def list_prompt_rows(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_prompt_rows(connection: Connection, session: int) -> list[Row]:
     """Return the prompts of a session with their numbers and times, in order."""
     return fetch_dicts(connection, "select number, at, prompt from prompts where session = ? order by at, id", session)
 
 
-def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_events(connection: Connection, session: int) -> list[Row]:
     """Return the events of a session in order, with each call's input parsed."""
     query = """
         select kind, at, prompt, agent, tool, tool_use_id, input, response, outcome, signature, duration, origin
@@ -124,7 +125,7 @@ def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
     return [row | {"input": parse_json_or_text(row["input"])} for row in fetch_dicts(connection, query, session)]
 
 
-def list_events_after(connection: Connection, *, after_id: int, limit: int) -> list[dict[str, Any]]:
+def list_events_after(connection: Connection, *, after_id: int, limit: int) -> list[Row]:
     """Return the events behind a number, in the order they came in."""
     query = """
         select events.id, host, sessions.session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,
@@ -219,7 +220,7 @@ def delete_empty_sessions(connection: Connection, now: float) -> int:
         ).rowcount
 
 
-def list_sessions_to_fill(connection: Connection) -> list[dict[str, Any]]:
+def list_sessions_to_fill(connection: Connection) -> list[Row]:
     """Return the sessions whose transcript may know more than the hooks reported, those tried least first."""
     query = """
         select id, host, session, cwd, transcript from sessions where to_fill and to_fill <= ? order by to_fill, id

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
+from hardwon.store.db import Connection, Row, fetch_column, fetch_dicts, fetch_value
 
 _COLUMNS = "team, writer, sequence, kind, format, subject, parents, body_hash, hash, signature"
 RecordRow = tuple[str, str, int, str, int, str, tuple[str, ...], str, str, str]
@@ -151,7 +151,7 @@ def delete_decision(connection: Connection, team: str, subject: str) -> None:
     connection.execute("delete from team_decisions where team = ? and subject = ?", (team, subject))
 
 
-def read_decisions(connection: Connection, team: str) -> dict[str, dict[str, Any]]:
+def read_decisions(connection: Connection, team: str) -> dict[str, Row]:
     """Return the last decision about each subject: version, decision and time."""
     rows = fetch_dicts(connection, "select subject, version, decision, at from team_decisions where team = ?", team)
     return {row["subject"]: row for row in rows}

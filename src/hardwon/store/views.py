@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_row, fetch_value
+from hardwon.store.db import Connection, Row, fetch_column, fetch_dicts, fetch_row, fetch_value
 from hardwon.store.events import OF_LESSONS_SQL, WAS_TOLD_SQL
 from hardwon.store.observations import TITLE_OR_FACT_SQL
 from hardwon.store.sessions import HAS_CONTENT_SQL
@@ -49,7 +48,7 @@ def list_session_page(
     until: float | None = None,
     before_key: tuple[float, int] | None = None,
     limit: int,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the sessions that match, the latest first, from behind the one with this time and number."""
     conditions = [HAS_CONTENT_SQL]
     values: list[object] = []
@@ -90,7 +89,7 @@ def list_session_page(
     return fetch_dicts(connection, query, *values, limit)
 
 
-def find_session(connection: Connection, number: int) -> dict[str, Any] | None:
+def find_session(connection: Connection, number: int) -> Row | None:
     """Return a session for its page in the viewer; None if it was deleted."""
     query = """
         select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,
@@ -107,7 +106,7 @@ def list_timestamps(connection: Connection, session: int) -> list[float]:
     return fetch_column(connection, query, session)
 
 
-def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
+def sum_cost(connection: Connection, session: int) -> Row:
     """Return the cost of distilling a session with a model."""
     query = """
         select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost
@@ -116,7 +115,7 @@ def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
     return fetch_dicts(connection, query, session)[0]
 
 
-def list_projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]]:
+def list_projects(connection: Connection, *, limit: int = 200) -> list[Row]:
     """Return the projects, the last active first."""
     query = """
         select projects.id, name, path, max(last_at) as last_at from sessions
@@ -192,12 +191,12 @@ _STEP_QUERIES = (
 
 def list_timeline_steps(
     connection: Connection,
-    session_row: dict[str, Any],
+    session_row: Row,
     *,
     position: TimelinePosition,
     limit: int,
     event_filter: str = "",
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the next steps of a session in the order of their times.
 
     `event_filter` keeps only messages, failures or changes among the events; prompts are always there.
@@ -212,14 +211,14 @@ def list_timeline_steps(
         **position.__dict__,
     }
     # Each kind may fill the whole page, so up to `limit` of each are read, and the earliest of all are taken.
-    steps: list[dict[str, Any]] = []
+    steps: list[Row] = []
     for query in _STEP_QUERIES:
         steps += map(dict, connection.execute(f"{query} order by at, id limit :limit", values))
     steps.sort(key=lambda step: (step["at"], step["rank"], step["id"]))
     return steps[:limit]
 
 
-def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
+def find_event(connection: Connection, session: int, event_id: int) -> Row | None:
     """Return one event, whole."""
     return fetch_row(connection, "select * from events where session = ? and id = ?", session, event_id)
 
@@ -260,9 +259,9 @@ _NEWS_QUERIES = {
 }
 
 
-def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
+def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[Row], NewsCursor]:
     """Return the rows since the cursor, latest first, and the cursor after them."""
-    items: list[dict[str, Any]] = []
+    items: list[Row] = []
     last_ids = dict(cursor.__dict__)
     for table, query in _NEWS_QUERIES.items():
         newer = f"left join projects on projects.id = sessions.project where {table}.id > ? order by {table}.id desc"
@@ -300,7 +299,7 @@ def _count_by_day(connection: Connection, table: str, condition: str, *values: o
     return dict(map(tuple, connection.execute(query, values)))
 
 
-def list_repeated_errors(connection: Connection, since: float, *, limit: int) -> list[dict[str, Any]]:
+def list_repeated_errors(connection: Connection, since: float, *, limit: int) -> list[Row]:
     """Return the errors that came most often, each with the latest call that met it."""
     query = """
         select signature, count(*) as times, count(distinct events.session) as sessions, max(at) as at,
@@ -312,7 +311,7 @@ def list_repeated_errors(connection: Connection, since: float, *, limit: int) ->
     return [row | {"call": read_call(connection, row["id"])} for row in rows]
 
 
-def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
+def read_call(connection: Connection, event_id: int) -> Row | None:
     """Return one call with what a trigger looks at, and its result."""
     query = """
         select events.id, sessions.id as number, host, cwd, tool, input, response, outcome, at from events
@@ -331,7 +330,7 @@ def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, i
 
 def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
     # Of any lesson: briefs and recalled records are deliveries, too.
     condition = f"?1 = '' and {_TOLD_LESSONS}"
@@ -359,7 +358,7 @@ _CALL_QUERY = """
     """
 
 
-def find_denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
+def find_denied_call(connection: Connection, session: int, delivery: Row) -> Row | None:
     """Return the call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
     query = f"""
         {_CALL_QUERY} and outcome = 'denied' and (key = ?2 or (at between ?3 and ?4 and tool = ?5 and agent = ?6))
@@ -370,9 +369,7 @@ def find_denied_call(connection: Connection, session: int, delivery: dict[str, A
     return fetch_row(connection, query, *values)
 
 
-def list_calls_after(
-    connection: Connection, session: int, delivery: dict[str, Any], *, limit: int
-) -> list[dict[str, Any]]:
+def list_calls_after(connection: Connection, session: int, delivery: Row, *, limit: int) -> list[Row]:
     """Return the calls of the delivery's tool and agent that came after it and were not denied, in their order."""
     query = f"""
         {_CALL_QUERY} and at > ?2 and outcome != 'denied' and ?3 in ('', tool) and agent = ?4
@@ -381,7 +378,7 @@ def list_calls_after(
     return fetch_dicts(connection, query, session, delivery["at"], delivery["tool"], delivery["agent"], limit)
 
 
-def list_failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
+def list_failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[Row]:
     """Return the calls that failed after each of these deliveries in the same session, after the last ones first."""
     query = """
         select injections.id as delivery, lesson, events.tool, events.input, cwd, sessions.host from injections

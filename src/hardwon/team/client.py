@@ -91,8 +91,7 @@ def read_config(home: str) -> TeamConfig | None:
     """Return how to reach the team; None if this machine is in none, UserError if the file is broken."""
     path = os.path.join(home, paths.TEAM_CONFIG)
     try:
-        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
-            return TeamConfig(**json.load(file))
+        return TeamConfig(**json.loads(paths.read_text(path)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

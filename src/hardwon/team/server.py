@@ -63,6 +63,8 @@ _MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of f
 _MAX_RECORDS_PER_ANSWER = 500
 _VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
 _TRIES = 4
+Payload = Mapping[str, Any]  # a request, parsed
+Answer = dict[str, Any]
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 8  # requests are short, and each connection costs PostgreSQL a process
 _VALID_DAYS = 825  # the longest that common clients accept
@@ -125,11 +127,11 @@ class TeamServer:
         self._records = RateLimiter(per_second=100, burst=20_000)
         self._failed_logins = RateLimiter(per_second=1, burst=20)  # wrong codes and tokens
 
-    def report_health(self) -> dict[str, Any]:
+    def report_health(self) -> Answer:
         with self._pool.open_transaction():
             return {"ok": True, "version": __version__}
 
-    def found_team(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def found_team(self, caller: str, payload: Payload) -> Answer:
         """Found a team with a setup code; the founder's first record says its name and key."""
         self._failed_logins.spend(caller, amount=0)
         records, bodies = _parse_records(payload)
@@ -142,7 +144,7 @@ class TeamServer:
             self._store(tables, records, bodies)
             return {"team": team, "token": _issue_token(tables, machine=records[0].writer, name="")}
 
-    def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def show_invite(self, caller: str, payload: Payload) -> Answer:
         """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
         self._failed_logins.spend(caller, amount=0)
         code = str(payload.get("code", ""))
@@ -153,7 +155,7 @@ class TeamServer:
                 raise self._refuse_code(caller)
             return {"team": team, "parents": state.member_heads}
 
-    def join_team(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def join_team(self, caller: str, payload: Payload) -> Answer:
         """Admit the machine that wrote this join record, if its code is open or it was admitted before.
 
         The machine chooses its token and signs it, so that it can come back to a server whose backup is older.
@@ -210,7 +212,7 @@ class TeamServer:
         self._failed_logins.spend(caller, 1)
         return Refused(403, "this code is unknown or was used before")
 
-    def create_reader_token(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def create_reader_token(self, caller: str, token: str, payload: Payload) -> Answer:
         """Create a token that can only read, for machines that live as long as a job."""
         team, _, _ = token.partition(".")
         with self._open_team(team) as tables:
@@ -224,7 +226,7 @@ class TeamServer:
                 return {"revoked": tables.revoke_tokens_named(name)}
             return {"token": _issue_token(tables, machine="", name=name)}
 
-    def sync(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def sync(self, caller: str, token: str, payload: Payload) -> Answer:
         """Store the records of a request and answer with what the machine asked for.
 
         A machine asks twice: with the digest of its vector, which is answered with this side's vector if they differ,
@@ -264,7 +266,7 @@ class TeamServer:
             raise Refused(403, "this machine was revoked")
         return machine
 
-    def _answer_sync(self, tables: TeamTables, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer_sync(self, tables: TeamTables, payload: Payload) -> Answer:
         """Answer a digest with this side's vector if that differs, and a list of numbers with what follows them."""
         forks = tables.read_forks()
         client_forks = set(map(str, payload.get("forks") or ()))
@@ -399,7 +401,7 @@ def _read_state(tables: TeamTables, subjects: Sequence[str]) -> TeamState:
     return compute_state(records, contents, forks)
 
 
-def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, str]]:
+def _parse_records(payload: Payload) -> tuple[list[Record], dict[str, str]]:
     """Return the records of a request and the bodies by their hash; Refused if they have not the right shape."""
     wire_records = payload.get("records") or []
     bodies = payload.get("bodies") or {}
@@ -430,7 +432,7 @@ def _hash_token(token: str) -> str:
 def build_app(server: TeamServer) -> Starlette:
     """Return the HTTP app: one health check and five calls with JSON bodies."""
 
-    def answer_call(handler: Callable[..., dict[str, Any]], *, needs_token: bool) -> Callable[[Request], Any]:
+    def answer_call(handler: Callable[..., Answer], *, needs_token: bool) -> Callable[[Request], Any]:
         """Return the endpoint that runs a handler in a thread, with the token of the request if it needs one."""
 
         async def answer(request: Request) -> Response:
@@ -458,7 +460,7 @@ def build_app(server: TeamServer) -> Starlette:
         except psycopg.OperationalError as error:
             return _report_database(error)
 
-    def route(path: str, handler: Callable[..., dict[str, Any]], *, needs_token: bool) -> Route:
+    def route(path: str, handler: Callable[..., Answer], *, needs_token: bool) -> Route:
         return Route(path, answer_call(handler, needs_token=needs_token), methods=["POST"])
 
     return Starlette(
@@ -478,7 +480,7 @@ def _report_database(error: psycopg.OperationalError) -> Response:
     return _respond(503, {"ok": False, "error": "the database does not answer"})
 
 
-async def _read_payload(request: Request) -> dict[str, Any]:
+async def _read_payload(request: Request) -> Payload:
     """Read a JSON object of bounded size."""
     content = bytearray()
     async for chunk in request.stream():

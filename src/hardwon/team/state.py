@@ -32,12 +32,14 @@ from hardwon.team.record import (
     REVOKE,
     ROLE,
     UNMUTE,
+    Content,
     Record,
     derive_machine_id,
     derive_team_id,
 )
 
 READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
+Contents = Mapping[str, Content]  # by the hash of the body
 ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
 PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
 _REVOKED = "its machine was revoked"
@@ -98,7 +100,7 @@ class Version:
 
     hash: str
     writer: str
-    content: Mapping[str, Any] | None  # None once it is erased, or before the body has arrived
+    content: Content | None  # None once it is erased, or before the body has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,8 @@ class TeamState:
 
     name: str
     machines: Mapping[str, Machine]
-    open_invites: Mapping[str, Mapping[str, Any]]  # by the hash of their code
-    policy: Mapping[str, Any]
+    open_invites: Mapping[str, Content]  # by the hash of their code
+    policy: Content
     subjects: Mapping[str, Subject]
     ignored: Mapping[str, str] = field(default_factory=dict)  # records that do not count, by hash, with the reason
     member_heads: tuple[str, ...] = ()
@@ -141,9 +143,7 @@ def hash_code(code: str) -> str:
     return hashlib.sha256(f"hardwon invite {code}".encode()).hexdigest()
 
 
-def compute_state(
-    records: Iterable[Record], contents: Mapping[str, Mapping[str, Any]], forks: Mapping[str, int]
-) -> TeamState:
+def compute_state(records: Iterable[Record], contents: Contents, forks: Mapping[str, int]) -> TeamState:
     """Return the state of a team.
 
     `contents` has the parsed bodies by their hash. `forks` has, for each machine that wrote two different records under
@@ -185,13 +185,13 @@ def compute_state(
 class _Members:
     name: str = ""
     machines: dict[str, Machine] = field(default_factory=dict)
-    open_invites: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    open_invites: dict[str, Content] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
     heads: tuple[str, ...] = ()
 
 
-def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> _Members:
+def _evaluate_members(records: Sequence[Record], contents: Contents) -> _Members:
     """Return who belongs to the team.
 
     Concurrent decisions are taken in an order that depends only on their hashes. A revocation then cuts off what its
@@ -214,9 +214,7 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
     return members
 
 
-def _apply_member_records(
-    records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]], members: _Members
-) -> _Members:
+def _apply_member_records(records: Sequence[Record], contents: Contents, members: _Members) -> _Members:
     """Apply decisions about members in their order; return the members, which have the ignored ones with reasons."""
     for record in records:
         content = contents.get(record.body_hash)
@@ -232,7 +230,7 @@ def _apply_member_records(
     return members
 
 
-def _apply_member_record(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _apply_member_record(members: _Members, record: Record, content: Content) -> str:
     """Apply one decision about members; return why it does not count, or an empty text."""
     if record.kind == FOUND:
         return _apply_founding(members, record, content)
@@ -271,7 +269,7 @@ def _change_machine(members: _Members, kind: str, content: Mapping[str, Any]) ->
     return ""
 
 
-def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _apply_founding(members: _Members, record: Record, content: Content) -> str:
     """Apply the first record of a team; return why it is refused, or an empty text."""
     public_key = str(content.get("public_key", ""))
     if derive_team_id(public_key) != record.team or derive_machine_id(public_key) != record.writer:
@@ -281,7 +279,7 @@ def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any
     return ""
 
 
-def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _apply_join(members: _Members, record: Record, content: Content) -> str:
     """Admit a machine with an open invite; return why it is refused, or an empty text."""
     if derive_machine_id(str(content.get("public_key", ""))) != record.writer:
         return "the public key does not belong to the machine"
@@ -295,7 +293,7 @@ def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -
     return ""
 
 
-def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) -> TeamState | None:
+def admit_machine(state: TeamState, join: Record, content: Content) -> TeamState | None:
     """Return the state with one more machine; None if only an evaluation of all records can tell it.
 
     A join that follows every other record about members comes last in their order, so it is enough to apply it. In a
@@ -310,7 +308,7 @@ def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) ->
     return replace(state, machines=members.machines, open_invites=members.open_invites, member_heads=(join.hash,))
 
 
-def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Machine:
+def _build_machine(record: Record, content: Content, role: str) -> Machine:
     """Return the machine that wrote a record, with this role from its first record on."""
     return Machine(
         id=record.writer,
@@ -389,7 +387,7 @@ def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
 def _evaluate_subject(
     name: str,
     records: Sequence[Record],
-    contents: Mapping[str, Mapping[str, Any]],
+    contents: Contents,
     machines: Mapping[str, Machine],
 ) -> Subject:
     """Return a subject: erase beats retire, retire beats revise, and the last approval decides what is in force."""
@@ -462,7 +460,7 @@ def _may_erase(erasure: Record, version_records: Sequence[Record], machines: Map
     return all(record.writer == erasure.writer for record in version_records)
 
 
-def _sum_counts(ordered_records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def _sum_counts(ordered_records: Sequence[Record], contents: Contents) -> dict[str, int]:
     """Return the sums over machines; each machine's last record has its totals."""
     last_records = {record.writer: record for record in ordered_records}
     sums: defaultdict[str, int] = defaultdict(int)

@@ -284,7 +284,7 @@ def _resolve_folder(connection: db.Connection, project: str) -> str:
     return exports.map_unique_project_names(connection).get(project, project)
 
 
-def _find_session(call: ApiCall) -> dict[str, Any]:
+def _find_session(call: ApiCall) -> db.Row:
     """Return the row of the session that the path or the body names, or one like it if there is none yet."""
     host = clean_id(call.body.host)  # as it is stored
     if "sessionDbId" in call.request.path_params:
@@ -300,7 +300,7 @@ def _find_session(call: ApiCall) -> dict[str, Any]:
     return rows[0] if rows else _build_new_session(session_id, host)
 
 
-def _find_session_in_path(call: ApiCall, host: str) -> dict[str, Any]:
+def _find_session_in_path(call: ApiCall, host: str) -> db.Row:
     """Return the session with this number, as init gave it, else the one with this id of the agent's.
 
     A bare number that no session has is refused: taken for an id, it would create a second session.
@@ -321,11 +321,11 @@ def _find_session_in_path(call: ApiCall, host: str) -> dict[str, Any]:
     return _build_new_session(name, host)
 
 
-def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
+def _build_new_session(session_id: str, host: str) -> db.Row:
     return {"session": session_id, "host": host, "cwd": "", "prompts": 0}
 
 
-def _build_event(call: ApiCall, session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
+def _build_event(call: ApiCall, session: db.Row, kind: str, cwd: str, **fields: Any) -> Event:
     """Return what an editor reports as the event that a hook would have reported.
 
     Without a time it happened now, and without a folder in the folder of the session.

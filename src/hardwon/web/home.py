@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.store import jobs, views
+from hardwon.store.db import Row
 from hardwon.store.views import NewsCursor
 from hardwon.web.inbox import list_inbox
 from hardwon.web.insights import list_repeated_errors
@@ -70,7 +71,7 @@ def _choose_period(request: PageRequest) -> _Period:
     return _Period("All time", since=0.0, counts=views.count_activity(request.connection, since=0.0))
 
 
-def _list_held_calls(request: PageRequest, since: float) -> tuple[list[dict[str, Any]], int]:
+def _list_held_calls(request: PageRequest, since: float) -> tuple[list[Row], int]:
     """Return the latest held calls, each with the call made instead, and how many there were."""
     latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     held_deliveries = [delivery for delivery in latest if delivery["delivery"] in ("hold", "block")]

@@ -23,6 +23,7 @@ from hardwon.agents.tool_results import find_describing_text
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.projects import get_folder_name
 from hardwon.search.records import parse_id
+from hardwon.store.observations import parse_json_list
 from hardwon.text.characters import format_count, make_printable, shorten_text, to_printable_line
 
 _MAX_TEXT_CHARS = 20_000  # of one text on a page
@@ -109,11 +110,6 @@ def _describe_stored_input(tool_input: Any) -> str:
         return first_field[1].replace("\\n", "\n").replace('\\"', '"')
 
 
-def _parse_list(text: str) -> list[str]:
-    """Return the items of a list that is stored as JSON."""
-    return [str(item) for item in json.loads(text or "[]")]
-
-
 def _format_line(value: Any, max_length: int = 200) -> str:
     """Return a value on one line; cut before that too, because a tool's result may have megabytes."""
     return to_printable_line(str(value or "")[: max_length * 4], max_length)
@@ -157,7 +153,7 @@ _FILTERS = {
     "highlight": highlight,
     "inline": lambda text: _mark_references(_markdown.renderInline(sanitize_value(text))),
     "line": _format_line,
-    "listed": _parse_list,
+    "listed": parse_json_list,
     "markdown": render_markdown,
     "parent": lambda path: os.path.dirname(path.rstrip("/")),
     "query": _build_query,

@@ -10,7 +10,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from hardwon import settings
@@ -22,7 +22,7 @@ from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
-from hardwon.store.db import Connection, parse_json_or_text
+from hardwon.store.db import Connection, Row, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
 from hardwon.store.sessions import STATUSES, count_active_minutes, describe_status
 from hardwon.store.views import TimelinePosition
@@ -127,7 +127,7 @@ def show_session(request: PageRequest) -> PageContent:
     return PageContent("session.html", values)
 
 
-def _describe_event(step: dict[str, Any]) -> None:
+def _describe_event(step: Row) -> None:
     """Add to a step what an edit changed, and why a call failed; both are empty for other steps."""
     step["changes"] = []
     step["error"] = ""
@@ -137,9 +137,7 @@ def _describe_event(step: dict[str, Any]) -> None:
             step["error"], _ = describe_failure(step)
 
 
-def _add_agent_words(
-    request: PageRequest, session: dict[str, Any], steps: list[dict[str, Any]], since: float, until: float
-) -> list[dict[str, Any]]:
+def _add_agent_words(request: PageRequest, session: Row, steps: list[Row], since: float, until: float) -> list[Row]:
     """Return the steps with what the agent said between them, in the order of time.
 
     The last words of a turn are an event of their own, so the transcript's copy of them is left out.
@@ -158,7 +156,7 @@ def _build_text_key(text: str) -> str:
     return " ".join(text[:1000].split())[:300]
 
 
-def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _describe_edit(step: Row) -> list[dict[str, Any]]:
     """Return what an edit replaced as a difference; nothing if the step is none or its input was stored cut."""
     if step["tool"] not in EDIT_TOOLS:
         return []
@@ -172,7 +170,7 @@ def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     return describe_changes([FileChange(path="", old_text=old_text, new_text=new_text)])
 
 
-def _find_session(request: PageRequest) -> dict[str, Any]:
+def _find_session(request: PageRequest) -> Row:
     session = views.find_session(request.connection, request.get_number())
     if session is None:
         raise PageNotFound
@@ -232,9 +230,7 @@ def _open_transcript(path: str, flags: int) -> int:
     return descriptor
 
 
-def _read_agent_words(
-    home: str, connection: Connection, session: dict[str, Any], since: float, until: float
-) -> list[dict[str, Any]]:
+def _read_agent_words(home: str, connection: Connection, session: Row, since: float, until: float) -> list[Row]:
     """Return the main agent's messages from its transcript as steps of the timeline, without what is never recorded.
 
     Empty if there is no transcript any more, or if it is too long to be read for a page.
@@ -249,7 +245,7 @@ def _read_agent_words(
         values = settings.resolve_settings(settings.read_config(home))
         is_excluded = denied_or_deleted(build_step_exclusion(home, values), read_tombstones(connection))
         private_turns = PrivateTurnTracker(path)
-        words: list[dict[str, Any]] = []
+        words: list[Row] = []
         for number, step in _iter_transcript_steps(path, agent):
             # The tracker sees every step, since it must notice where a private turn begins and ends.
             if private_turns.check_next_step(step):

@@ -159,7 +159,7 @@ def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
             continue  # cheaper than parsing it
         try:
             item = get_object(get_object(loads(line.decode("utf-8", "replace")), "payload"), "item")
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if item.get("id") == call_id:
             return item
@@ -242,7 +242,7 @@ def parse_json_result(result: str) -> tuple[str, int | None]:
         return result, None
     try:
         inner = loads(result)
-    except (ValueError, RecursionError):
+    except ValueError:
         return result, None
     code = inner.get("exit_code", get_object(inner, "metadata").get("exit_code"))
     output = inner.get("output")

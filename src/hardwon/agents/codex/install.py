@@ -27,7 +27,7 @@ from hardwon.agents.settings_files import (
     read_text_file,
 )
 from hardwon.errors import UserError
-from hardwon.paths import open_plain_file
+from hardwon.paths import read_text
 
 # In Codex's tokens of four bytes: a brief may have 9,000 characters, each of them four bytes long.
 _LIMIT_FIELD = "additionalContextLimit"
@@ -57,9 +57,7 @@ def runs_hooks(path: str, text: str) -> bool:
     default_path = SETTINGS.get_settings_path()
     opened_path = default_path if os.path.realpath(default_path) == path else path
     hooks = list_hooks(opened_path, text)
-    config_path = os.path.join(os.path.dirname(opened_path), "config.toml")
-    with open(config_path, encoding="utf-8", opener=open_plain_file) as file:
-        config = file.read()
+    config = read_text(os.path.join(os.path.dirname(opened_path), "config.toml"))
     return bool(hooks) and not find_distrusted_hooks(config, hooks) and not _has_hooks_disabled(config)
 
 

@@ -224,7 +224,7 @@ def _find_latest_message(log: str, session: str) -> str:
         elif name == b'"message"' and session_value == dumps(session).encode():
             try:
                 latest = str(loads(value.decode("utf-8", "replace"))) or latest
-            except (ValueError, RecursionError):
+            except ValueError:
                 continue
     return latest
 
