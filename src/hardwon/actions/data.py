@@ -82,9 +82,8 @@ def _complete_idle_sessions(connection: Connection, files: Sequence[TranscriptFi
     idle_since = clock.now() - _ENDED_SECONDS
     ended_paths = {file.path for file in files if file.modified_at < idle_since}
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
-    sessions.mark_completed(
-        connection, [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
-    )
+    ended_sessions = [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
+    sessions.mark_completed(connection, ended_sessions)
 
 
 def import_records(

@@ -70,18 +70,18 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     rows = []
     for firing in firings:
         context = efficacy.read_firing_context(connection, firing)
-        lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
-        outcome = None  # not known yet
-        model = ""
-        if context is None:  # no event of its session is recorded
-            if now - firing.at > _IDLE_SECONDS:  # until then a hook may still report one
-                outcome = Outcome(UNKNOWN)
-        else:
+        if context is not None:
+            lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
             outcome = _judge_firing(firing, context, lesson, now)
-            model = _find_model(context.transcript) if outcome else ""
-        if outcome is not None:
-            call_id = outcome.call.id if outcome.call else None
-            rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
+        elif now - firing.at > _IDLE_SECONDS:  # no event of its session is recorded, and no hook will report one
+            outcome = Outcome(UNKNOWN)
+        else:
+            outcome = None
+        if outcome is None:
+            continue
+        call_id = outcome.call.id if outcome.call else None
+        model = _find_model(context.transcript) if context else ""
+        rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
     with transaction(connection):
         efficacy.skip_other_deliveries(connection)
         efficacy.save_outcomes(connection, rows)

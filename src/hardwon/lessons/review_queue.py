@@ -308,27 +308,26 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
     old_words = _WORD.findall(failed[:_MAX_DIFF_CHARS])
     new_words = _WORD.findall(worked[:_MAX_DIFF_CHARS])
-    old_segments: Segments = []
-    new_segments: Segments = []
     if not new_words:
         # With nothing to compare to, marking every word as different would say nothing.
-        if old_words:
-            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
-        return old_segments, []
+        return [(failed[:_MAX_DIFF_CHARS], False)] if old_words else [], []
+    old_segments: Segments = []
+    new_segments: Segments = []
     # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         is_changed = kind != "equal"
-        for segments, words in (
-            (old_segments, old_words[old_start:old_end]),
-            (new_segments, new_words[new_start:new_end]),
-        ):
-            shown_words = words
-            if not is_changed and len(words) > 2 * _NEAR_WORDS:
-                shown_words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
-            if shown_words:
-                segments.append(("".join(shown_words), is_changed))
+        _add_segment(old_segments, old_words[old_start:old_end], is_changed=is_changed)
+        _add_segment(new_segments, new_words[new_start:new_end], is_changed=is_changed)
     return old_segments, new_segments
+
+
+def _add_segment(segments: Segments, words: Sequence[str], *, is_changed: bool) -> None:
+    """Add the words as a piece, if there are any; of many equal ones only those near the ends."""
+    if not is_changed and len(words) > 2 * _NEAR_WORDS:
+        words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
+    if words:
+        segments.append(("".join(words), is_changed))
 
 
 def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
