@@ -121,20 +121,14 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
     repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
-    expected_words = _list_failure_words(lesson)
-    for call in repeats:
-        # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
-        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
-            return Outcome(IGNORED, call)
-        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
-            return Outcome(REPEATED_FAILED, call)
+    if failed_repeat := _find_failed_repeat(firing, repeats, fired_call, lesson):
+        return failed_repeat
     if _may_continue(firing, context, now):
         return None
     if repeats:
-        for call in repeats:
-            if call.outcome == "fine":
-                return Outcome(REPEATED_FINE, call)
-        return Outcome(UNKNOWN, repeats[0])  # interrupted, or failed for another reason
+        fine_repeats = [call for call in repeats if call.outcome == "fine"]
+        # The others were interrupted, or failed for another reason.
+        return Outcome(REPEATED_FINE, fine_repeats[0]) if fine_repeats else Outcome(UNKNOWN, repeats[0])
     if fired_call and fired_call.outcome == "fine":
         return Outcome(REPEATED_FINE, fired_call)
     if fired_call is None:
@@ -148,6 +142,20 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
     if context.is_turn_over or context.is_ended or other_calls:
         return Outcome(GIVEN_UP)
     return Outcome(UNKNOWN)
+
+
+def _find_failed_repeat(
+    firing: Firing, repeats: Sequence[StoredCall], fired_call: StoredCall | None, lesson: Lesson
+) -> Outcome | None:
+    """Return the outcome that one repeat decides alone: it failed as the lesson says, or ran although denied."""
+    expected_words = _list_failure_words(lesson)
+    for call in repeats:
+        # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
+        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
+            return Outcome(IGNORED, call)
+        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
+            return Outcome(REPEATED_FAILED, call)
+    return None
 
 
 def _split_repeats(

@@ -127,24 +127,12 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     If lessons.json is broken the rows stay as they are, so that mined candidates can still be decided about.
     """
     try:
-        lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
+        lessons = {lesson.id: lesson for lesson in lessons_file.read_own(home).lessons}
     except UserError:
         return
+    stale_rows, decided_lessons = _compare_rows(candidates.list_proposed(connection), lessons)
     proposed_lessons = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
-    stale_rows = list[Candidate]()  # their record is gone, or says something else by now
-    decided_lessons = list[Lesson]()
-    for row in candidates.list_proposed(connection):
-        if row.status != "candidate":
-            continue
-        lesson = lessons.get(row.id)
-        if lesson is None:
-            stale_rows.append(row)
-        elif lesson.status != "candidate":
-            decided_lessons.append(lesson)
-        elif row.record != _select_reviewed_fields(lesson):
-            stale_rows.append(row)
-    proposed_ids = [lesson.id for lesson in proposed_lessons]
-    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, proposed_ids)}
+    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed_lessons])}
     # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
     stale_ids = {row.id for row in stale_rows}
     unlisted_lessons = [lesson for lesson in proposed_lessons if lesson.id not in rows_by_id or lesson.id in stale_ids]
@@ -166,6 +154,23 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
             candidates.insert(connection, _build_candidate(lesson, used_slugs, now))
         for row in reopened_rows:
             candidates.set_status(connection, row.id, "candidate", at=None)
+
+
+def _compare_rows(rows: Iterable[Candidate], lessons: Mapping[str, Lesson]) -> tuple[list[Candidate], list[Lesson]]:
+    """Return the waiting rows whose record is gone or says something else by now, and the lessons decided about."""
+    stale_rows = list[Candidate]()
+    decided_lessons = list[Lesson]()
+    for row in rows:
+        if row.status != "candidate":
+            continue
+        lesson = lessons.get(row.id)
+        if lesson is None:
+            stale_rows.append(row)
+        elif lesson.status != "candidate":
+            decided_lessons.append(lesson)
+        elif row.record != _select_reviewed_fields(lesson):
+            stale_rows.append(row)
+    return stale_rows, decided_lessons
 
 
 def _build_candidate(lesson: Lesson, used_slugs: set[str], now: float) -> Candidate:

@@ -528,30 +528,45 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             return match["quoted"]
     after_nouns, other_words = list_named_words(line)
     blames_word = is_blame(line)
-    between_colons = line.split(": ")[1:-1] if blames_word else []  # `cat: notes.txt: No such file or directory`
-    for token in (*after_nouns, *other_words, *between_colons):
+    # Without a noun before it, a word in quotes is a likely find only if the error calls something unknown.
+    searched_text = command.full_text if blames_word else " ".join(words)
+    word = (
+        _find_token(words, [*after_nouns, *other_words], line, blames_word=blames_word)
+        or _find_part(after_nouns, command, command.full_text)
+        or _find_part(other_words, command, searched_text)
+    )
+    if word or not blames_word:
+        return word
+    word = (
+        _find_last_spoken_word(command, line)
+        or _find_last_word(command, words, line)
+        or _find_selected_value(words, line)
+    )
+    if word or after_nouns or other_words:
+        return word
+    options = [word for word in words if word.startswith("-")]
+    is_only_option = len(options) == 1 and _UNNAMED_OPTION.search(line)
+    return options[0].partition("=")[0] if is_only_option else ""
+
+
+def _find_token(words: Sequence[str], named: Sequence[str], line: str, *, blames_word: bool) -> str:
+    """Return the first of an error's tokens that stands for a word of the call, or for the value of an option."""
+    tokens = list(named)
+    if blames_word:
+        tokens += line.split(": ")[1:-1]  # `cat: notes.txt: No such file or directory`
+    for token in tokens:
         if word := _find_word(words, token):
             return word
         if blames_word and any(word.startswith("-") and word.partition("=")[2] == token for word in words):
             return token
-    # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
-    if part := _find_part(after_nouns, command, command.full_text):
-        return part
-    # Without a noun before it, a word in quotes is a likely find only if the error calls something unknown.
-    if part := _find_part(other_words, command, command.full_text if blames_word else " ".join(words)):
-        return part
-    if not blames_word:
-        return ""
-    word = _find_last_spoken_word(command, line) or _find_last_word(command, words, line)
-    word = word or _find_selected_value(words, line)
-    options = [item for item in words if item.startswith("-")]
-    if not word and len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
-        return options[0].partition("=")[0]
-    return word
+    return ""
 
 
 def _find_part(tokens: Sequence[str], command: SimpleCommand, text: str) -> str:
-    """Return the first of an error's tokens that is a whole name inside the text of a command; "" if none is."""
+    """Return the first of an error's tokens that is a whole name inside the text of a command; "" if none is.
+
+    It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
+    """
     for token in tokens:
         is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
         if is_name and token in text and re.search(build_word_pattern(token), text):

@@ -170,27 +170,33 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 
 def _iter_visible_steps(episode: MinedEpisode, last_line: int, is_excluded: StepPredicate) -> Iterator[Step]:
-    """Yield the steps of an episode's transcript, up to a line if the agent writes them in order.
+    """Yield the steps of an episode's transcript that may be shown.
 
     The result of a call that is left out is left out as well.
     """
     hidden_calls = set[str]()
-    reader = load_transcript_module(episode.host).Reader()
     private_turns = PrivateTurnTracker(episode.path)
+    for step in _iter_steps(episode, last_line):
+        is_hidden = private_turns.should_hide(step) or is_excluded(step)
+        if step.kind == "call" and is_hidden:
+            hidden_calls.add(step.call)
+        elif step.kind == "call":
+            hidden_calls.discard(step.call)  # an id that is used again
+        elif step.kind == "result" and step.call in hidden_calls:
+            is_hidden = True
+        if not is_hidden:
+            yield step
+
+
+def _iter_steps(episode: MinedEpisode, last_line: int) -> Iterator[Step]:
+    """Yield the steps of an episode's transcript, up to a line if the agent writes them in order."""
+    reader = load_transcript_module(episode.host).Reader()
     with transcript_files.open_transcript(episode.path) as (_, _, portions):
-        for number, line in (numbered_line for numbered, _ in portions for numbered_line in numbered):
-            if number > last_line and episode.host in _ORDERED_AGENTS:
-                return
-            for step in reader.read_line(number, line):
-                is_hidden = private_turns.should_hide(step) or is_excluded(step)
-                if step.kind == "call" and is_hidden:
-                    hidden_calls.add(step.call)
-                elif step.kind == "call":
-                    hidden_calls.discard(step.call)  # an id that is used again
-                elif step.kind == "result" and step.call in hidden_calls:
-                    is_hidden = True
-                if not is_hidden:
-                    yield step
+        for numbered, _ in portions:
+            for number, line in numbered:
+                if number > last_line and episode.host in _ORDERED_AGENTS:
+                    return
+                yield from reader.read_line(number, line)
 
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:

@@ -73,16 +73,14 @@ def _read_portions(
     private_turns = PrivateTurnTracker(file.path, watch_state)
     has_hidden_steps = private_turns.is_private
     for numbered, next_position in lines:
-        builder = _PortionBuilder(file)
         visible_steps: list[Step] = []
         for number, line in numbered:
             for step in reader.read_line(number, line):
                 if private_turns.should_hide(step) or is_excluded(step):
                     has_hidden_steps = True
-                elif step.kind == "person" and is_only_for_hardwon(step.text):
-                    continue  # a decision about lessons does not correct a call
-                elif not (step.kind == "call" and is_hardwon_call(step)):
+                elif not _is_about_hardwon(step):
                     visible_steps.append(step)
+        builder = _PortionBuilder(file)
         for step in _clean_steps(visible_steps):
             if episodes := tracker.process_step(step):
                 builder.add_episodes(episodes)
@@ -97,6 +95,13 @@ def _read_portions(
             next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
         )
         yield builder.build_portion(end_position)
+
+
+def _is_about_hardwon(step: Step) -> bool:
+    """Return whether a step is a decision about lessons, which corrects no call, or a call that runs hardwon."""
+    if step.kind == "person":
+        return is_only_for_hardwon(step.text)
+    return step.kind == "call" and is_hardwon_call(step)
 
 
 def is_hardwon_call(step: Step) -> bool:

@@ -321,18 +321,15 @@ def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
     if failed is None or call.tool != SHELL_TOOL or cure.tool != SHELL_TOOL:
         return ""
     setup_before = {part.words for part in list_simple_commands(call.command) if part.program in SETUP_PROGRAMS}
-    setups: list[SimpleCommand] = []
+    last_setup = ""
     for part in list_simple_commands(cure.command):
         is_new = part.words not in setup_before and len(part.words) > 1
         if part.program in SETUP_PROGRAMS and is_new and not _leaves_folder(part, call.cwd):
-            setups.append(part)
+            last_setup = part.full_text
         is_same_command = part.words == failed.words or diagnosis.is_missing
-        if part.program != failed.program or not is_same_command:
-            continue
-        for word in part.prefix_words:
-            if word not in failed.prefix_words and _ASSIGNMENT.match(word):
-                return word
-        return setups[-1].full_text if setups else ""
+        if part.program == failed.program and is_same_command:
+            new_words = [word for word in part.prefix_words if word not in failed.prefix_words]
+            return next(filter(_ASSIGNMENT.match, new_words), last_setup)
     return ""
 
 
