@@ -129,11 +129,9 @@ def _find_interrupted(home: str, connection: Connection, lesson_id: str, record:
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    file = lessons_file.read_own(home)
-    active_lessons = [lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"]
-    if not active_lessons:
+    written = lessons_file.find_own_lesson(home, lesson_id)
+    if written is None or written.status != "active":
         return None
-    written = active_lessons[0]
     if find_live(connection, LESSON, lesson_id):
         return written
     if adding.find_record_faults(record):
@@ -371,8 +369,7 @@ def undo_lesson_approval(decider: Decider, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(decider, approval)
     earlier_lesson = manifest.parse_approval_body(earlier.body) if earlier else None
-    lessons = lessons_file.read_own(decider.home).lessons
-    written = next((lesson for lesson in lessons if lesson.id == approval.subject), None)
+    written = lessons_file.find_own_lesson(decider.home, approval.subject)
     if earlier_lesson is not None:
         with lessons_file.open_for_edit(decider.home) as file:
             lessons_file.put_lesson(file, _copy_file_fields(earlier_lesson, written))

@@ -41,7 +41,7 @@ def list_told_items(
     connection: Connection, home: str, session: dict[str, Any], call: dict[str, Any] | None
 ) -> list[BlamedItem]:
     """Return what a session was told, before a call if one is given, oldest first."""
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home)}
     call_words = tokenize(describe_call(call)) if call else frozenset()
     items: list[BlamedItem] = []
     for delivery in efficacy.list_told(connection, session["host"], session["session"]):

@@ -61,7 +61,7 @@ def update_deliveries(connection: Connection, home: str, now: float, *, is_chang
     """
     if not judge_open_firings(connection, home, now) and not is_changed:
         return
-    lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+    lessons = manifest.list_lessons(home, "active")
     firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
     with transaction(connection):
@@ -84,7 +84,7 @@ def update_deliveries(connection: Connection, home: str, now: float, *, is_chang
 
 def propose_retiring_gone(connection: Connection, home: str, now: float) -> None:
     """Propose to retire lessons and memories about code that is gone; each once. Asks git, so not for hooks."""
-    slugs = {lesson.id: lesson.slug for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
+    slugs = {lesson.id: lesson.slug for lesson in manifest.list_lessons(home, "active")}
     changes = efficacy.list_changes(connection, only_live=False)
     proposed = {change.lesson for change in changes if change.change == RETIRE}
     gone: list[tuple[str, str, str]] = []  # subject, its name, the code that it is about
@@ -146,14 +146,12 @@ def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
     states = efficacy.list_lesson_states(connection)
     firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
-    lessons, _, _ = manifest.gather_lessons(home)
     proofs: list[LessonProof] = []
-    for lesson in lessons:
-        if lesson.status == "active":
-            lesson_firings = firings.get(lesson.id, ())
-            state = states.get(lesson.id, UNCHANGED_STATE)
-            measured = is_measured(lesson.id, changes)
-            proofs.append(build_proof(lesson, lesson_firings, state, model=model, is_measured=measured))
+    for lesson in manifest.list_lessons(home, "active"):
+        lesson_firings = firings.get(lesson.id, ())
+        state = states.get(lesson.id, UNCHANGED_STATE)
+        measured = is_measured(lesson.id, changes)
+        proofs.append(build_proof(lesson, lesson_firings, state, model=model, is_measured=measured))
     return sorted(proofs, key=lambda proof: (-proof.told_counts.total - proof.silent_counts.total, proof.lesson.slug))
 
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
 from hardwon.lessons import manifest, validation
 from hardwon.lessons.delivery_outcomes import shares_program_or_file
 from hardwon.lessons.manifest import find_lesson_tools, parse_approval_body
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, compute_version, parse_lesson
-from hardwon.lessons.replay import build_prefilter
+from hardwon.lessons.replay import build_prefilter, prepare_stored_call
 from hardwon.shell.failures import compute_signature
 from hardwon.store import approvals, candidates, efficacy
 from hardwon.store.candidates import Candidate
@@ -66,7 +65,7 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     firings = efficacy.list_unjudged_firings(connection, _MAX_JUDGED)
     if not firings:
         return 0
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home)}
     rows = []
     for firing in firings:
         context = efficacy.read_firing_context(connection, firing)
@@ -210,9 +209,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
         event = _build_stored_event(host, cwd, tool, tool_input)
         if not may_fire(event):
             return False
-        root, folders = _resolve_folders(cwd)
-        call = prepare_call(event, project_root=root, equivalent_folders=folders)
-        return match_entry(entry, call, _search_pattern) is not None
+        return match_entry(entry, prepare_stored_call(event), _search_pattern) is not None
 
     return fires
 
@@ -231,11 +228,6 @@ def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Ev
         path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
         content=get_tool_content(tool, tool_input),
     )
-
-
-@lru_cache(maxsize=512)
-def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
-    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))
 
 
 def _list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
@@ -293,8 +285,7 @@ def record_past_firings(connection: Connection, home: str) -> int:
     These firings are the baseline that a lesson in force is compared with. For candidates they are what is tracked in
     silence while a person has not decided yet. One firing per session counts, as it does live.
     """
-    in_use = ("active", "candidate")
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status in in_use}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home, "active", "candidate")}
     for candidate in candidates.list_candidates(connection):
         if proposed := parse_candidate(candidate):
             lessons.setdefault(candidate.id, proposed)

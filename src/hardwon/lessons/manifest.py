@@ -154,6 +154,12 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     return lessons, faults, waiting
 
 
+def list_lessons(home: str, *statuses: str) -> list[Lesson]:
+    """Return the approved personal lessons and those of trusted repositories, or only those with a status."""
+    lessons, _, _ = gather_lessons(home)
+    return [lesson for lesson in lessons if not statuses or lesson.status in statuses]
+
+
 def _read_trusted_file(subject: str, trusted_hash: str, in_force: LiveApprovals) -> LessonsFile:
     """Read a repository's file of lessons; UserError if it is broken, or not as it was trusted."""
     path = lessons_file.get_trusted_path(subject)

@@ -88,7 +88,7 @@ def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any
 
     A record with the id of a mined candidate was put there by somebody else, and `adding.add_record` refuses it.
     """
-    if is_proposed_by_agent(candidate) and _find_lesson(home, candidate.id) is not None:
+    if is_proposed_by_agent(candidate) and lessons_file.find_own_lesson(home, candidate.id) is not None:
         # Set every field that a person reads, so that nothing unseen stays in the record.
         return adding.edit_record(home, candidate.id, {**dict.fromkeys(_REVIEWED_KEYS), **record})
     return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
@@ -98,7 +98,7 @@ def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
     if not is_proposed_by_agent(candidate):
         return
-    lesson = _find_lesson(home, candidate.id)
+    lesson = lessons_file.find_own_lesson(home, candidate.id)
     if lesson is not None and lesson.status == "candidate":
         adding.set_lesson_status(home, candidate.id, "rejected")
 
@@ -111,14 +111,9 @@ def restore_record(home: str, candidate: Candidate) -> None:
     if not is_proposed_by_agent(candidate):
         if candidate.lesson:  # empty if it was rejected
             adding.remove_record(home, candidate.lesson)
-    elif _find_lesson(home, candidate.id) is not None:
+    elif lessons_file.find_own_lesson(home, candidate.id) is not None:
         previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}
         adding.edit_record(home, candidate.id, {**previous, "status": "candidate"})
-
-
-def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
-    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 
 def _sync_with_lessons_file(home: str, connection: Connection) -> None:
@@ -351,7 +346,7 @@ def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict
 
 def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float] | None:
     """Return the most similar lesson and its share of words; None if they share only common words, or none is valid."""
-    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    lessons = lessons_file.read_own(home).lessons
     others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
     try:
         nearest = find_nearest_lesson(parse_lesson({**candidate.record, "id": candidate.id}), others)

@@ -19,10 +19,10 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, validation
 from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
-from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
+from hardwon.lessons.replay import MIN_FIRINGS, list_folders, prepare_stored_call, to_event
 from hardwon.mining.episodes import UNNAMED_SCORE
 from hardwon.projects import is_in_scope
 from hardwon.store import approvals, candidates, efficacy, transcripts
@@ -138,7 +138,7 @@ def replay_entries(
         ]
         if not possible:
             continue
-        matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
+        matchable_call = prepare_stored_call(to_event(call))
         for entry in possible:
             if match_entry(entry, matchable_call, search):
                 figures[entry.id].add_firing(call)
