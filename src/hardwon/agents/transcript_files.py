@@ -331,13 +331,14 @@ class PrivateTurnTracker:
     """
 
     def __init__(self, path: str, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
+        state = state or {}  # what `dump_state` returned when reading stopped before
         self._path = path
-        self._prompt_session = str(state.get("prompted", ""))  # the session whose prompt it was
-        self._hidden_subagents: dict[tuple[str, str], bool] = {}
-        self.is_private = bool(state.get("hidden"))
+        self.is_private = bool(state.get("hidden"))  # the latest prompt
+        self._prompt_session = str(state.get("prompted", ""))  # the session of the latest prompt
+        self._private_subagents: dict[tuple[str, str], bool] = {}  # by session and sub-agent, as far as looked up
 
     def dump_state(self) -> dict[str, Any]:
+        """Return what the next reading of this transcript goes on from."""
         return {"hidden": self.is_private, "prompted": self._prompt_session}
 
     def check_next_step(self, step: Step) -> bool:
@@ -351,9 +352,9 @@ class PrivateTurnTracker:
         if step.session == self._prompt_session and not is_single_document(self._path):
             return False
         key = step.session, step.subagent_id
-        if key not in self._hidden_subagents:
-            self._hidden_subagents[key] = _is_hidden_subagent(self._path, *key)
-        return self._hidden_subagents[key]
+        if key not in self._private_subagents:
+            self._private_subagents[key] = _is_private_subagent(self._path, *key)
+        return self._private_subagents[key]
 
 
 def has_private_parent(path: str) -> bool:
@@ -361,11 +362,11 @@ def has_private_parent(path: str) -> bool:
     return any(map(_has_private_tag, _find_parent_above(path)))
 
 
-def _is_hidden_subagent(path: str, session: str, subagent_id: str) -> bool:
+def _is_private_subagent(path: str, session: str, subagent_id: str) -> bool:
     """Return whether a sub-agent's steps must be left out, because a prompt above it may be private."""
     if not os.path.isfile(path):
         return False  # sessions in a database: `read_messages` already leaves these subagents out
-    # A sub-agent that names no session cannot be traced to a prompt, so it is hidden.
+    # A sub-agent that names no session cannot be traced to a prompt, so it counts as private.
     if session in ("", subagent_id):
         return True
     if is_single_document(path):

@@ -162,12 +162,17 @@ def _check_record(record: ExportRecord) -> ExportRecord:
 
 
 def _check_session_reference(kind: str, record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the agent and the session that a record belongs to, which only a run for a scan or a judgement lacks."""
+    """Return the agent and the session that a record belongs to; BadLine if it names none.
+
+    Only a run may name none: those for a scan or a judgement belong to no session.
+    """
     reference = {}
     for name in ("host", "session"):
         value = record.get(name)
-        is_optional = kind == "run" and not value
-        reference[name] = "" if is_optional else clean_id(_check_type(kind, name, str, value))
+        if kind == "run" and not value:
+            reference[name] = ""
+        else:
+            reference[name] = clean_id(_check_type(kind, name, str, value))
     return reference
 
 
@@ -260,18 +265,24 @@ class _Importer:
 
     def __init__(self, connection: Connection, is_approved: bool, *, restore_deleted: bool) -> None:
         self._connection = connection
-        self._is_approved = is_approved
+        self._is_approved = is_approved  # whether a person imports; what an agent imports is only proposed
+
+        # What was deleted here, and what of the export belongs to it.
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
-        self._deleted_sessions: set[tuple[str, str]] = set()
-        # A project that was deleted comes back only with a session from after that.
+        self._deleted_sessions: set[tuple[str, str]] = set()  # agent and session id
+        # By path. A project that was deleted comes back only with a session from after that.
         self._deleted_projects: dict[str, ExportRecord] = {}
+
+        # Sessions and turns of the export that are here now, by the sessions' row numbers.
+        self._session_ids: dict[tuple[str, str], int] = {}  # the row numbers by agent and session id
+        self._existing_sessions: set[int] = set()  # here before the import
+        self._changed_sessions: set[int] = set()  # existing ones that are to be counted again
+        self._private_turns: set[tuple[int, int]] = set()  # session and number of the prompt
+        self._distilled_turns: dict[int, dict[int, str]] = {}  # by session and number of the prompt: what distilled it
+
+        # The result.
         self.deleted_count = 0
-        self._session_ids: dict[tuple[str, str], int] = {}
-        self._existing_sessions: set[int] = set()
-        self._changed_sessions: set[int] = set()
-        self._private_turns: set[tuple[int, int]] = set()
-        self._distilled_turns: dict[int, dict[int, str]] = {}
-        self.imported_counts: Counter[str] = Counter()
+        self.imported_counts: Counter[str] = Counter()  # by kind of record
         self.lesson_records: list[NumberedRecord] = []
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b, sha256
 from itertools import count
@@ -36,7 +36,7 @@ from hardwon.store import reflections
 from hardwon.store.db import Connection, read_epoch, transaction
 from hardwon.store.memories import list_memories
 from hardwon.store.purge import hold_write_lock
-from hardwon.store.reflections import Finding, Reflection, SuggestedMemory, WrittenFile
+from hardwon.store.reflections import Finding, Reflection, ReflectionContext, SuggestedMemory, WrittenFile
 from hardwon.types import frozen, replace
 
 DRAFTS_FOLDER = "drafts"
@@ -102,54 +102,79 @@ def _write_reflection(
     """Draft the handoff, write it with its log, and record it with all files that this changed.
 
     Statements of the queue and stated memories are proposed with it. If the model fails, the draft is made by plain
-    code, and the result says why.
+    code, and the result says why. `epoch` is the database's from before the transcript was read: `PurgeConflict` if a
+    purge has ended it.
     """
     context = reflections.read_context(connection, story.project, now, agent=story.agent, session=story.session)
     past = replace(context, documented_code=read_documented_code(story.project))
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
     queued = memory_queue.read_queue(options.queue_folder or memory_queue.get_queue_folder(), story.session)
-    # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.
-    listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
-    known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
-    memories = drop_known_memories(_suggest_memories(story, queued, findings), known_texts)
-    draft = build_draft(story, findings, memories)
-    fallback_reason = ""
-    log = dict[str, Any]()
-    if options.ask and not options.is_denied(story.cwd):
-        try:
-            draft = model_draft.refine_draft(draft, past, options.ask, log, max_turns=options.max_turns)
-        except Failed as error:
-            fallback_reason = f"by plain code: {error.reason}"
-    key = clock.create_ulid(now)
-    log_path = os.path.join(home, LOGS_FOLDER, f"{key}.json")
+    memories = _select_new_memories(connection, story, _suggest_memories(story, queued, findings))
+    log: dict[str, Any] = {"session": story.session, "findings": findings}
+    draft, fallback_reason = _refine_draft(build_draft(story, findings, memories), past, options, log)
     with hold_write_lock(home, connection, epoch):
-        paths.write_private(
-            log_path, _dump_json({"session": story.session, "said": fallback_reason, "findings": findings, **log})
-        )
-        page = _write_draft(connection, home, story, render_draft(draft))
-        superseded = _remove_superseded(connection, story, page)
-        record = Reflection(
-            0,
-            key,
-            story.agent,
-            story.session,
-            story.project,
-            now,
-            "plain" if draft.made_by == "plain" else "model",
-            draft=page.path,
-            topic=draft.topic,
-            resume="\n".join(entry.text for entry in draft.resume),
-            confidence=draft.confidence,
-            findings=draft.findings,
-            files=(page, *superseded, *_list_queue_files(queued)),
-            log=log_path,
-        )
-        record = reflections.insert(connection, record)
+        record = _record_draft(connection, home, draft, queued, {**log, "said": fallback_reason}, now)
     if options.propose:
         for entry in draft.memories:
             options.propose(entry, story)
     memory_queue.remove_statements(queued)
     return ReflectionResult(record, draft, fallback_reason)
+
+
+def _select_new_memories(
+    connection: Connection, story: Story, suggested: Iterable[SuggestedMemory]
+) -> list[SuggestedMemory]:
+    """Return the suggested memories that the project does not have yet, as accepted, rejected or proposed ones."""
+    # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.
+    listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
+    known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
+    return drop_known_memories(suggested, known_texts)
+
+
+def _refine_draft(
+    plain_draft: Draft, past: ReflectionContext, options: ReflectionOptions, log: dict[str, Any]
+) -> tuple[Draft, str]:
+    """Have a model rewrite the draft, if one may be asked; if it fails, return the plain draft and why."""
+    if options.ask is None or options.is_denied(plain_draft.story.cwd):
+        return plain_draft, ""
+    try:
+        return model_draft.refine_draft(plain_draft, past, options.ask, log, max_turns=options.max_turns), ""
+    except Failed as error:
+        return plain_draft, f"by plain code: {error.reason}"
+
+
+def _record_draft(
+    connection: Connection,
+    home: str,
+    draft: Draft,
+    queued: Sequence[memory_queue.QueuedStatement],
+    log: Mapping[str, Any],
+    now: float,
+) -> Reflection:
+    """Write the draft and its log, and store the reflection with all files that it changes, so that undo can."""
+    story = draft.story
+    key = clock.create_ulid(now)
+    log_path = os.path.join(home, LOGS_FOLDER, f"{key}.json")
+    paths.write_private(log_path, _dump_json(log))
+    page = _write_draft(connection, home, story, render_draft(draft))
+    superseded = _remove_superseded(connection, story, page)
+    record = Reflection(
+        id=0,  # `insert` gives the number
+        key=key,
+        host=story.agent,
+        session=story.session,
+        project=story.project,
+        at=now,
+        kind="plain" if draft.made_by == "plain" else "model",
+        draft=page.path,
+        topic=draft.topic,
+        resume="\n".join(entry.text for entry in draft.resume),
+        confidence=draft.confidence,
+        findings=draft.findings,
+        files=(page, *superseded, *_list_queue_files(queued)),
+        log=log_path,
+    )
+    return reflections.insert(connection, record)
 
 
 def weigh_findings(findings: Sequence[Finding], decisions: Mapping[str, tuple[int, int]]) -> list[Finding]:

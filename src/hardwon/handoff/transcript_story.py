@@ -96,18 +96,17 @@ def read_story(path: str, agent: str = "") -> Story:
     if all_steps:
         for subagent in transcript_files.list_subagent_transcripts(path):
             _count_tokens(agent, subagent, counter)
+    # Taken before private prompts are left out, to tell below whether the last prompt is one.
     prompts = [step.text for step in all_steps if step.kind == "person"]
-    # Codex writes the work of a sub-agent to a transcript of its own, named after the sub-agent. It is read as the
-    # main agent's there, but under the sub-agent's id: a draft of it must not replace the draft of its parent session.
-    name = os.path.basename(path)
-    subagent_id = next((step.subagent_id for step in all_steps if step.subagent_id and step.subagent_id in name), "")
-    all_steps = [step._replace(subagent_id="") if step.subagent_id == subagent_id else step for step in all_steps]
-    steps = _select_session_steps(list(_select_visible_steps(all_steps)))
+    subagent_id = _find_own_subagent(path, all_steps)
+    own_steps = [step._replace(subagent_id="") if step.subagent_id == subagent_id else step for step in all_steps]
+    steps = _select_session_steps(list(_select_visible_steps(own_steps)))
     times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
         path=path,
         agent=agent,
+        # A draft of a sub-agent's work must not replace the draft of its parent session, whose id its steps have.
         session=subagent_id or (steps[-1].session if steps else ""),
         project=projects.find_project_path(cwd) if cwd else "",
         cwd=cwd,
@@ -119,6 +118,15 @@ def read_story(path: str, agent: str = "") -> Story:
         is_last_prompt_private=bool(prompts) and is_wholly_private(prompts[-1]),
         is_subagent=bool(subagent_id),
     )
+
+
+def _find_own_subagent(path: str, steps: Sequence[Step]) -> str:
+    """Return the id of the sub-agent whose transcript this is; empty for a session's transcript.
+
+    Codex writes the work of a sub-agent to a transcript of its own, which has the sub-agent's id in its name.
+    """
+    name = os.path.basename(path)
+    return next((step.subagent_id for step in steps if step.subagent_id and step.subagent_id in name), "")
 
 
 def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:

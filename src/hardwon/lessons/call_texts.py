@@ -16,10 +16,10 @@ _QUOTING = str.maketrans("", "", "'\"\\")
 
 
 def list_call_texts(event: Event) -> list[str]:
-    """Return the texts that must contain a pattern's literal for it to match any view of the call.
+    """Return the texts of a call for a quick check before any regex runs.
 
-    The views need not be built for that: they differ from the command only by removed quotes, backslashes and repeated
-    blanks.
+    A pattern whose literal is in none of these texts cannot match the call. It may be matched against other views of
+    the command, which need not be built for the check: they only lack quotes, backslashes and repeated blanks.
     """
     texts = [resolve_path(event.path, event.cwd), event.content, *list_searched_paths(event)]
     if event.tool == SHELL_TOOL:

@@ -162,7 +162,11 @@ def _compile_path(segments: list[str]) -> str:
 
 
 def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
-    """Join the parts in order, with any number of gaps between two."""
+    """Return a regex that matches the regexes of the parts in order, with any number of matches of `gap` between two.
+
+    A part in the middle takes the first place where it matches (lazy) and keeps it (atomic): no later place leaves more
+    text to the parts behind it, and trying them all takes exponential time.
+    """
     if len(parts) == 1:
         return parts[0]
     middle = "".join(f"(?>{gap}*?{part})" for part in parts[1:-1] if part)

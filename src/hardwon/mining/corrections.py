@@ -389,16 +389,19 @@ def has_same_aim(call: Step, later_call: Step, error: Failure | None = None) -> 
 
 
 def _has_same_command_aim(command: str, later_command: str, error: Failure | None) -> bool:
+    """Return whether two commands share most words, or the later one has all words that the error does not blame."""
     if is_read_only(later_command) and not is_read_only(command):
         return False  # to look at something is not the aim of a command that does more
     aim = _tokenize_aim(command)
     later_aim = _tokenize_aim(later_command)
     if compute_overlap(aim, later_aim) >= MIN_AIM_OVERLAP:
         return True
+    # Only an error of the interface, such as `unknown option --foo`, quotes words because they are wrong. Others quote
+    # the file or the test that failed, which the next attempt must have too.
     if error is None or error.kind != "interface":
         return False
-    known_words = aim - tokenize(error.quote)
-    return len(known_words) > 1 and known_words <= later_aim
+    unblamed_words = aim - tokenize(error.quote)
+    return len(unblamed_words) > 1 and unblamed_words <= later_aim
 
 
 def is_same_call(a: Step, b: Step) -> bool:

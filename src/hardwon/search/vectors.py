@@ -82,15 +82,17 @@ class Model:
         return vectors
 
     def has_word(self, word: str) -> bool:
-        """Return whether the table has a word as a whole, perhaps with another ending or prefix.
+        """Return whether the table has a word as a whole, perhaps with another ending or without its prefix.
 
-        Of the words of a question it lacks names: `deno`, `goreleaser`.
+        Common words are in the table; most names, such as `deno` or `goreleaser`, are there only in pieces.
         """
+        if word in self._row_by_piece:
+            return True
         stem = stem_word(word)
-        if word in self._row_by_piece or any(stem + ending in self._row_by_piece for ending in STEM_ENDINGS):
+        if any(stem + ending in self._row_by_piece for ending in ("", *STEM_ENDINGS)):
             return True
         unprefixed = _PREFIX.sub("", word)
-        return stem in self._row_by_piece or (unprefixed != word and self.has_word(unprefixed))
+        return unprefixed != word and self.has_word(unprefixed)
 
     def find_rows(self, text: str) -> list[int]:
         """Return the rows of the table for a text's words and pieces of words, in order."""

@@ -88,15 +88,14 @@ class Replica:
     def receive(self, message: Message) -> CheckedBatch:
         """Take in what is sound of a message; machines that forked are quarantined from the fork on."""
         with transaction(self._connection):
-            known = self._read_known_chains(message)
-            # A quarantined machine's records still arrive, since a lower fork may show up; they just do not count.
-            # Whoever sent this has checked every signature, and hashes chain: the last one of a machine is enough.
             batch = check_batch(
                 self._team,
                 message.records,
                 message.bodies,
-                known,
+                known=self._read_known_chains(message),
+                # Records of a machine that forked do not count, but may show that the fork begins earlier.
                 quarantined=(),
+                # Whoever sent this has checked every signature, and a machine's last one covers all before it.
                 senders={record.writer for record in message.records},
             )
             for writer, record in batch.forks.items():

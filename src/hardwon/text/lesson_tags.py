@@ -164,39 +164,56 @@ class _Region:
     lines: list[str]
 
 
+class _OpenRegion:
+    """A region whose end is still to come."""
+
+    def __init__(self, marker: str, line: str, line_start: int) -> None:
+        marker_offset = line.index("#")
+        self._start = line_start + marker_offset
+        self._is_cancel = marker == "#lesson:cancel"
+        self._is_quoted = ">" in line[:marker_offset]
+        self._lines: list[str] = []
+
+    def add_inline_fields(self, text: str) -> None:
+        """Add the fields that follow an opening marker on its line, each as a line of its own."""
+        if text:
+            self._lines += _INLINE_FIELD.sub("\n", text).split("\n")
+
+    def add_line(self, line: str) -> None:
+        self._lines.append(_QUOTE_PREFIX.sub("", line, count=1) if self._is_quoted else line)
+
+    def finish(self, end: int, *, is_closed: bool) -> _Region:
+        return _Region(self._is_cancel, is_closed=is_closed, start=self._start, end=end, lines=self._lines)
+
+
 def _find_regions(text: str) -> Iterator[_Region]:
-    """Yield the region of each opening marker."""
-    lines: list[str] = []
-    start = -1
-    is_cancel = False
-    is_quoted = False
+    """Yield the region of each opening marker, up to a closing marker, the next opening one or the end of the text."""
+    region: _OpenRegion | None = None
     for line_match in re.finditer(r"[^\n]*\n?", text):
         line = line_match[0].rstrip("\r\n")
-        marker, rest = _parse_marker(line)
-        if marker.startswith("#l"):
-            if start >= 0:
-                yield _Region(is_cancel, is_closed=False, start=start, end=line_match.start(), lines=lines)
-            marker_offset = line.index("#")
-            start = line_match.start() + marker_offset
-            is_cancel = marker == "#lesson:cancel"
-            is_quoted = ">" in line[:marker_offset]
-            lines = []
-            line = rest
-        if start < 0:
+        marker, first_field = _parse_marker(line)
+        is_opening = marker.startswith("#lesson")
+        is_closing = marker.startswith("#/lesson")
+        if is_opening:
+            if region:
+                yield region.finish(line_match.start(), is_closed=False)
+            region = _OpenRegion(marker, line, line_match.start())
+            line = first_field
+        if region is None:
             continue
-        end_marker = _END_MARKER.search(line)
+        end_marker = _END_MARKER.search(line)  # behind a field, on its line
         if end_marker:
             line = line[: end_marker.start()]
-        if not marker:
-            lines.append(_QUOTE_PREFIX.sub("", line, count=1) if is_quoted else line)
-        elif rest:
-            lines += _INLINE_FIELD.sub("\n", line).split("\n")
-        if marker.startswith("#/") or end_marker:
+        if is_opening:
+            region.add_inline_fields(line)
+        elif not is_closing:
+            region.add_line(line)
+        if is_closing or end_marker:
             end = line_match.start() + len(line_match[0].rstrip(f"{_DECORATION}\r\n"))
-            yield _Region(is_cancel, is_closed=True, start=start, end=end, lines=lines)
-            start = -1
-    if start >= 0:
-        yield _Region(is_cancel, is_closed=False, start=start, end=len(text), lines=lines)
+            yield region.finish(end, is_closed=True)
+            region = None
+    if region:
+        yield region.finish(len(text), is_closed=False)
 
 
 def _parse_marker(line: str) -> tuple[str, str]:

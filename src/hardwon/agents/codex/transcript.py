@@ -102,6 +102,7 @@ class Reader:
     """Reads one rollout line by line, and keeps the state between lines."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        # The state is stored under these names, so renaming one loses what was read of unfinished transcripts.
         self.malformed = 0
         self.thread_id = ""  # the rollout's own
         self.session = ""
@@ -171,7 +172,7 @@ class Reader:
         self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
 
     def _open_turn(self, payload: JsonObject) -> None:
-        """Begin a turn, if this line names another one; the first of the rollout's own turns ends a copy."""
+        """Begin a turn, if this line names another one; the rollout's first turn of its own ends the parent's copy."""
         turn = shorten_id(get_text(payload, "turn_id"))
         self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
@@ -180,6 +181,7 @@ class Reader:
             self.turn_lines = 0
             self.open.clear()
             self.scripts.clear()
+            # Ids sort by time, so a turn younger than the rollout is not copied from its parent.
             if turn > self.thread_id:
                 self.copied = ""
 
