@@ -258,6 +258,7 @@ def test_a_purge_that_is_not_clear_is_refused(house: House, flags: tuple[str, ..
 def test_only_a_person_can_purge_and_has_to_confirm(planted_house: House) -> None:
     assert "is for a person" in planted_house.cli("purge", "--text", TEXT, "--yes", env={"CLAUDECODE": "1"}).err
     assert "confirmation needed" in planted_house.cli("purge", "--text", TEXT).err
+    assert "--json does not ask" in planted_house.cli("purge", "--text", TEXT, "--json").err
     assert planted_house.ask("s1", bash(f"hardwon purge --text '{TEXT}' --yes")).denied != ""
     assert len(find_files_with(planted_house.home, TEXT)) >= 4
 

@@ -28,7 +28,7 @@ from hardwon.memories.memory_files import get_memory_path
 from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
 from hardwon.projects import find_project_path, is_below
 from hardwon.search import brief
-from hardwon.store import db
+from hardwon.store import db, documents
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, PROMPT, TRUST, find_live, list_approvals
 from hardwon.store.memories import get_memory
 from hardwon.store.reflections import DRAFT
@@ -37,10 +37,10 @@ from hardwon.text.characters import to_printable_line
 from hardwon.types import Lesson
 
 _MAX_LOOKBACK = 200  # approvals looked through for one that is not undone yet
-_LETTERS = {"L": LESSON, "M": MEMORY, "H": HANDOFF}
+_LETTERS = {documents.LESSON: LESSON, documents.MEMORY: MEMORY, documents.HANDOFF: HANDOFF}
 _LETTERED_NAME = re.compile(r"([LMHlmh])(?::|(?=\d+$))(.+)")
 _MAX_LOG_LINE_CHARS = 500
-_TOPIC_PREFIXES = {"memory": "M:", "handoff": "H:"}
+_TOPIC_PREFIXES = {"memory": f"{documents.MEMORY}:", "handoff": f"{documents.HANDOFF}:"}
 _SPOOLED_DOUBT = "it waited in the spool, where nothing tells who wrote it"
 log = logging.getLogger(__name__)
 
@@ -184,9 +184,11 @@ def _undo_approval(decider: Decider, number: int) -> str:
         if approval.subject in read_trusted_hashes(decider.home):
             approvals.revoke_trust(decider, approval.subject)
         message = f"no longer trusted: {get_trusted_path(approval.subject)}"
-    else:
+    elif approval.kind == HANDOFF:
         undo_command = f"hardwon reflect --undo {approval.subject}"
         message = f"no longer told: handoff H{approval.subject}; its file stays (take that back, too: {undo_command})"
+    else:
+        raise ValueError(f"no approval has the kind {approval.kind!r}")
     # The subject itself may be gone, in which case nothing above has withdrawn its approval.
     approvals.withdraw(decider, approval.kind, approval.subject)
     compiled_brief.delete_all(decider.home)

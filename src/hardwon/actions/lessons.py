@@ -86,15 +86,17 @@ def accept_candidate(
     confirm: Confirm = refuse_to_confirm,
     should_measure: bool = False,
 ) -> Lesson:
-    """Put a candidate in force, with what the person changed in it.
+    """Put a candidate in force as a lesson, with what the person changed in it.
 
-    It is measured if the person asks for it, or has set `measureNewLessons` and a miss would do no great harm.
+    Its effect is measured, by staying silent in half of the sessions, if the person asks for that, or has set
+    `measureNewLessons` and silence would do no great harm.
     """
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
     home = decider.home
     connection = decider.connection
     record = adding.apply_changes(build_accepted_record(candidate), changes)
+    # If an earlier try ended after writing the lesson, only the steps behind that are left.
     lesson = _find_interrupted(home, connection, candidate.id, record)
     if lesson is None:
         _refuse_faulty(record, candidate)

@@ -63,7 +63,7 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def _open_demo() -> Iterator[_Demo]:
-    """Yield a home of its own in a temporary folder; on leaving, its worker is stopped and all of it is deleted."""
+    """Yield a demo with its home and project in a temporary folder; then stop its worker and delete the folder."""
     temp_folder = tempfile.gettempdir()
     parent_folder = temp_folder if len(temp_folder) <= _MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
@@ -78,13 +78,14 @@ def _open_demo() -> Iterator[_Demo]:
         try:
             yield _Demo(home, project, {**environment, "NO_COLOR": "1", "COLUMNS": "78"})
         finally:
-            # A worker that is still starting would outlive the home.
+            # A worker that is still starting cannot be stopped before it holds the lock, and would outlive the home.
+            # Its start counts as failed until it serves.
             _wait_while(lambda: bool(read_failed_starts(home)[0]) and not lifecycle.is_lock_held(home))
             lifecycle.stop_worker(home)
 
 
 def _wait_while(condition: Callable[[], bool]) -> None:
-    """Wait until the condition is false, but not for ever."""
+    """Wait until the condition is false, or for `_TIMEOUT_SECONDS`."""
     deadline = monotonic() + _TIMEOUT_SECONDS
     while condition() and monotonic() < deadline:
         sleep(0.02)

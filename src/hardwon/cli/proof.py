@@ -74,7 +74,7 @@ def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bo
         _carry_out_decision(find_lesson(home, slug), decisions[0])
         return
     with open_store(drain=True) as connection:
-        _update_ledger(connection, home)
+        _update_verdicts(connection, home)
         proofs = build_proofs(connection, home)
         latest_lines = list[str]()
         if slug:
@@ -106,8 +106,11 @@ def _carry_out_decision(lesson: Lesson, decision: str) -> None:
             echo_text("nothing to undo")
 
 
-def _update_ledger(connection: Connection, home: str) -> None:
-    """Judge every firing that can be judged by now, so that the figures are of this moment."""
+def _update_verdicts(connection: Connection, home: str) -> None:
+    """Judge every firing that can be judged by now, so that the figures are of this moment.
+
+    A verdict may change how a lesson is delivered, so the deliveries follow.
+    """
     record_past_firings(connection, home)
     now = clock.now()
     propose_retiring_gone(connection, home, now)

@@ -58,12 +58,14 @@ def purge(
         raise UserError(f"choose exactly one of {options}", "hardwon purge --text TEXT --dry-run")
     if not dry_run:
         require_person("purging")
+    is_asked = not dry_run and not yes
+    if is_asked and as_json:  # what would go and the question cannot stand in the output
+        raise UserError("nothing changed: --json does not ask", "add --dry-run to see what would go, or --yes")
     home = paths.get_home()
     with open_store() as connection:
         search_text = sys.stdin.read().strip("\n") if text == "-" else text
         target = parse_target(connection, search_text, session, project, older_than)
-        # A person who will be asked sees first what would go.
-        if dry_run or not (yes or as_json):
+        if dry_run or is_asked:  # a person who will be asked sees first what would go
             with show_activity("searching the database, backups, logs and transcripts"):
                 report = purge_everywhere(home, connection, target, dry_run=True)
             _print_report(report, target, dry_run=True, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,8 @@ def scan(
     Only what was added since the last scan is read.
     """
     if ctx.invoked_subcommand:
-        return
+        return  # click runs the group's function also before `scan candidates`
     # Imported here because `scan candidates` needs none of them.
-    import tempfile
-
     from hardwon.mining.scan import ScanRequest, run_scan
     from hardwon.search.query_scope import parse_time
 
@@ -85,27 +83,39 @@ def scan(
         request = replace(request, tiers=[MINED_TIER])
     home = paths.get_home()
     values = settings.load_settings(home)
-    # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
-    with tempfile.TemporaryDirectory(prefix="hardwon-") if dry_run else nullcontext(home) as folder:
-        if dry_run and paths.has_database(home):
+    with _open_scanned_database(home, is_dry_run=dry_run) as connection:
+        if auto:
+            _scan_in_background(home, connection, values, request)
+            return
+        with _wait_for_scan_lock(home):
+            show_bar = partial(show_progress, is_silent=as_json)
+            outcome = run_scan(home, connection, values, request, show_bar)
+        # With one tier only, the other tier is not waiting but left out on purpose.
+        waiting_count = 0
+        if not (tier1_only or tier2_only):
+            waiting_count = len(candidates.list_fresh_signatures(connection))
+        if as_json:
+            _print_json(connection, outcome, waiting_count)
+        else:
+            _print_result(outcome, waiting_count, is_dry_run=dry_run)
+        if TAG_TIER in request.tiers and not dry_run:
+            _accept_reported(home, connection, yes=yes, silent=as_json)
+
+
+@contextmanager
+def _open_scanned_database(home: str, *, is_dry_run: bool) -> Iterator[db.Connection]:
+    """Open the database; for a dry run a copy, so that it does all a scan does and leaves nothing."""
+    if not is_dry_run:
+        with db.open(home) as connection:
+            yield connection
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="hardwon-") as folder:
+        if paths.has_database(home):
             db.copy_database(os.path.join(home, paths.DATABASE), os.path.join(folder, paths.DATABASE))
         with db.open(folder) as connection:
-            if auto:
-                _scan_in_background(home, connection, values, request)
-                return
-            with _wait_for_scan_lock(home):
-                show_bar = partial(show_progress, is_silent=as_json)
-                outcome = run_scan(home, connection, values, request, show_bar)
-            # With one tier only, the other tier is not waiting but left out on purpose.
-            waiting_count = 0
-            if not (tier1_only or tier2_only):
-                waiting_count = len(candidates.list_fresh_signatures(connection))
-            if as_json:
-                _print_json(connection, outcome, waiting_count)
-            else:
-                _print_result(outcome, waiting_count, is_dry_run=dry_run)
-            if TAG_TIER in request.tiers and not dry_run:
-                _accept_reported(home, connection, yes=yes, silent=as_json)
+            yield connection
 
 
 def _scan_in_background(home: str, connection: db.Connection, values: Mapping[str, Any], request: ScanRequest) -> None:

@@ -33,7 +33,7 @@ from hardwon.errors import UserError
 from hardwon.handoff.handoffs import find_handoff, read_page
 from hardwon.lessons.lookup import find_lesson
 from hardwon.lessons.replay import describe_replay
-from hardwon.store import memories, team_log
+from hardwon.store import documents, memories, team_log
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, sharing
@@ -383,12 +383,12 @@ def _build_content(opened_team: Team, name: str) -> Content:
     """Return what would be shared of a lesson, memory or handoff; UserError if it is not approved."""
     listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
-    if kind == "M":
+    if kind == documents.MEMORY:
         memory = memories.get_memory(opened_team.connection, int(number))
         if memory is None or memory.status != "active":
             raise UserError(f"there is no approved memory {number}", "hardwon memory list")
         return sharing.build_memory_content(memory)
-    if kind == "H":
+    if kind == documents.HANDOFF:
         reflection = find_handoff(opened_team.connection, number)
         page = read_page(reflection)
         if page is None:

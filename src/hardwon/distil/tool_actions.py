@@ -335,7 +335,10 @@ def _drop_unfinished_effects(action: ToolAction) -> ToolAction:
 
 
 def _classify_call(call: Call, roots: tuple[str, ...]) -> ToolAction:
-    """Return what a call did, as if it had succeeded: the kind and label follow from its tool and input."""
+    """Return what a call was meant to do, by its tool and input, whether or not it succeeded.
+
+    `_drop_unfinished_effects` then takes back the effects of a call that was refused or has no known end.
+    """
     arguments: dict[str, Any] = call.input if isinstance(call.input, dict) else {}
     text = get_stored_result_text(call.response)
     fields: dict[str, Any] = {
@@ -347,6 +350,7 @@ def _classify_call(call: Call, roots: tuple[str, ...]) -> ToolAction:
     command = get_text(arguments, "command")
     if call.tool in _SILENT_TOOLS or (call.tool == _POLL_TOOL and not command):
         return ToolAction(call, "noise", call.tool, **fields)
+    # A poll has the command it waits for, and some agents run commands with tools of other names.
     if call.tool == "Bash" or (command and call.tool not in EDIT_TOOLS):
         return _classify_shell_call(call, command, fields, roots)
     path = to_relative_path(get_first_text(arguments, "file_path", "notebook_path", "path", "glob"), roots)
@@ -404,14 +408,19 @@ def _find_task_line(text: str) -> str:
 def _describe_edit(
     tool: str, arguments: dict[str, Any], text: str, path: str, roots: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the fields of an edit: its files, the names that it defines, and the lines of a new file."""
+    """Return the fields of an edit: its files, the names it defines, new ones preferred, and the lines of a new file.
+
+    `text` is the result of the call.
+    """
     new_text = get_tool_content(tool, arguments)[:_MAX_INSPECTED_CHARS]
     old_text = get_text(arguments, "old_string")[:_MAX_INSPECTED_CHARS]
     edited_paths = [path]
     if "following files:" in text:  # a patch names its files in the result
         edited_paths += [to_relative_path(patched_path, roots) for patched_path in _PATCHED_FILE.findall(text)]
     paths = tuple(dict.fromkeys(edited_path for edited_path in edited_paths if edited_path))
-    is_new = "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
+    result_head = text[:400]  # what follows may be the content of the file
+    is_created_by_patch = len(paths) == 1 and f"A {path}" in result_head
+    is_new = "created" in result_head or is_created_by_patch
     line_count = new_text.count("\n")
     if new_text and not new_text.endswith("\n"):
         line_count += 1

@@ -37,7 +37,8 @@ from hardwon.types import MEMORY_TYPES
 MAX_TURNS = 40  # only the last turns are sent
 MAX_SESSION_CHARS, MAX_DRAFT_CHARS = 60_000, 8_000  # limits for the session and for the plain draft
 MAX_MESSAGE_CHARS, MAX_CALL_CHARS, MAX_RESULT_CHARS = 1_500, 600, 500  # limits for one entry
-MAX_ANSWER_CHARS = 40_000
+MAX_ANSWER_TOKENS = 4_000  # asked for
+MAX_ANSWER_CHARS = 40_000  # parsed
 MAX_STATEMENTS, MAX_TEXT_CHARS = 8, 400
 MIN_QUOTE_CHARS, MAX_QUOTE_CHARS, MAX_QUOTES = 5, 300, 3
 _SECTIONS = ("summary", "decisions", "failed", "open", "resume")
@@ -53,8 +54,9 @@ def refine_draft(
         f"what plain code noted:\n{trim_text(clean_text(render_draft(plain_draft)), MAX_DRAFT_CHARS)}\n\nthe "
         f"session:\n{session_text}"
     )
+    # No text contains its own hash, so nothing in the session can end the data and go on as instructions.
     mark = f"===== data {blake2b(data.encode('utf-8', 'replace'), digest_size=8).hexdigest()} ====="
-    question = Question(build_instructions(), f"{mark}\n{data}\n{mark}\n", REFLECT, 4_000)
+    question = Question(build_instructions(), f"{mark}\n{data}\n{mark}\n", REFLECT, MAX_ANSWER_TOKENS)
     log["question"] = question.prompt
 
     def read_answer(answer: Answer) -> Draft:

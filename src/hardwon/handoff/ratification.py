@@ -164,10 +164,10 @@ def _record_findings(connection: Connection, reflection: Reflection, page: Hando
 
 
 def choose_page_path(connection: Connection, home: str, reflection: Reflection) -> str:
-    """Return the path for a ratified page, in the session's repository if possible.
+    """Return the path for a ratified page: in the session's repository, or else beside the draft.
 
-    The page stays in the home if there is no repository, or if the repository may not or cannot be written. A draft
-    that is already in a repository, where version 0.1.0 put it, becomes a page beside it.
+    It is beside the draft if there is no repository, if the repository may not or cannot be written, and if the draft
+    is in a repository already, where version 0.1.0 put it.
     """
     path_beside_draft = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
     if reflection.status != DRAFT or not paths.is_inside(home, reflection.draft):
@@ -207,13 +207,14 @@ def build_page_text(draft: str, now: float) -> str:
         if not is_decided:
             lines.append(line)
     text = "\n".join(lines).rstrip() + "\n"
-    front = _FRONT_MATTER.match(text)
-    fields, body = (front[1], text[front.end() :]) if front else ("", f"\n{text}")
+    front_matter = _FRONT_MATTER.match(text)
+    fields = front_matter[1] if front_matter else ""
+    body = text[front_matter.end() :] if front_matter else f"\n{text}"
     fields = _TRANSCRIPT_LINE.sub("", fields)
-    state = f"status: {RATIFIED}\nratified: {clock.format_iso(now)[:10]}\n"
-    fields, replaced_count = _STATUS_LINE.subn(state, fields, count=1)
-    if not replaced_count:
-        fields = state + fields
+    status_lines = f"status: {RATIFIED}\nratified: {clock.format_iso(now)[:10]}\n"
+    fields, replaced_count = _STATUS_LINE.subn(status_lines, fields, count=1)
+    if not replaced_count:  # the person removed the line
+        fields = status_lines + fields
     return f"---\n{fields}---\n{body}"
 
 

@@ -246,9 +246,9 @@ def _refuse_duplicate(lesson: Lesson, catalog: _LessonCatalog) -> None:
     if slug := catalog.slugs_by_hash.get(lesson.content_hash):
         raise UserError(f"this lesson is there already: {slug}", f"hardwon lessons show {slug}")
     nearest = similarity.find_nearest_in(catalog.vocabulary, lesson)
-    if nearest and nearest[1] >= similarity.SAME_THRESHOLD:
-        message = f"this lesson is much like {nearest[0].slug} ({nearest[1]:.0%} of the words are the same)"
-        raise UserError(message, f"hardwon lessons edit {nearest[0].slug}")
+    if nearest and nearest.share >= similarity.SAME_THRESHOLD:
+        message = f"this lesson is much like {nearest.lesson.slug} ({nearest.share:.0%} of the words are the same)"
+        raise UserError(message, f"hardwon lessons edit {nearest.lesson.slug}")
 
 
 def _complete_lesson(lesson: Lesson, used_slugs: Sequence[str]) -> Lesson:

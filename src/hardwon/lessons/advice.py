@@ -102,11 +102,10 @@ def _check_advice(home: str) -> Iterator[Check]:
 
 
 def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> LessonFacts:
-    """Return what the database tells of the lessons: their deliveries, and on which recorded calls they would fire.
+    """Return the deliveries of the lessons, and the recorded calls on which they would fire.
 
-    Replaying stops after a number of calls or seconds, whichever comes first, and the facts are about the calls so far.
+    Only the newest calls are replayed: `MAX_CALLS`, or as many as `_MAX_REPLAY_SECONDS` allow.
     """
-
     with closing(db.connect(home)) as connection:
         tools: set[str] = set()
         for entry in index.read_all_entries():
@@ -339,14 +338,14 @@ def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Les
     """
     vocabularies: dict[str, similarity.LessonVocabulary] = {}
     for lesson in lessons:
-        nearest: tuple[Lesson, float] | None = None
+        nearest: similarity.NearestLesson | None = None
         for project, vocabulary in vocabularies.items():
             if is_in_scope(project, [lesson.project]) or is_in_scope(lesson.project, [project]):
-                match = similarity.find_nearest_in(vocabulary, lesson)
-                if match and (nearest is None or match[1] > nearest[1]):
-                    nearest = match
-        if nearest and nearest[1] >= similarity.SAME_THRESHOLD:
-            yield nearest[0], lesson, nearest[1]
+                nearest_of_project = similarity.find_nearest_in(vocabulary, lesson)
+                if nearest_of_project and (nearest is None or nearest_of_project.share > nearest.share):
+                    nearest = nearest_of_project
+        if nearest and nearest.share >= similarity.SAME_THRESHOLD:
+            yield nearest.lesson, lesson, nearest.share
         else:
             vocabulary = vocabularies.setdefault(lesson.project, similarity.build_vocabulary(()))
             similarity.add_to_vocabulary(vocabulary, lesson)

@@ -37,6 +37,7 @@ from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace
 
 _MANIFEST_TYPE = "hardwon-manifest"
+_SourceStat = tuple[str, int, int, int]  # path, time, size and inode; a plain tuple, as `marshal` takes no other
 VERSION = 1
 # Guards first, so that they are tried even if the time runs out for the other lessons.
 _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
@@ -54,8 +55,8 @@ class BuildResult:
     waiting_changes: tuple[WaitingChange, ...] = ()
 
 
-def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[str, int, int, int]]:
-    """Return the source files of a manifest with size, time and inode, to detect changes.
+def stat_sources(home: str, index: ManifestIndex | None = None) -> list[_SourceStat]:
+    """Return the source files of a manifest with their times, sizes and inodes, to detect changes.
 
     With an index these are the files it was built from; if trusted.json names other files now, trusted.json itself has
     changed.
@@ -63,7 +64,7 @@ def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[st
     lessons_path = lessons_file.get_lessons_path(home)
     # The index of a home that was copied names the files of the home it came from.
     if index is not None and index.source_stats[0][0] == lessons_path:
-        source_paths = [source[0] for source in index.source_stats]
+        source_paths = [path for path, *_ in index.source_stats]
     else:
         trusted_hashes, _ = _read_trusted_hashes(home)
         source_paths = [lessons_path, settings.get_config_path(home), lessons_file.get_trust_path(home)]

@@ -434,14 +434,17 @@ def _spell_char(code: int, ignore_case: bool) -> Literals | None:
 
 
 def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | None:
-    """Return all texts of a repeat; None for too many, or if those of its body are not known."""
+    """Return all texts that `least` to `most` texts of the body make up, one behind the other.
+
+    None if these are too many, or if the texts of the body are not known.
+    """
     if body is None or most > _MAX_SPELLED_REPEATS:
         return None
-    powers: list[Literals | None] = [_EMPTY]
+    spellings_by_count: list[Literals | None] = [_EMPTY]  # of no, one, two … texts of the body
     for _ in range(most):
-        last = powers[-1]
-        powers.append(_join_spellings(last, body) if last is not None else None)
-    return _merge_spellings(powers[least:])
+        shorter = spellings_by_count[-1]
+        spellings_by_count.append(None if shorter is None else _join_spellings(shorter, body))
+    return _merge_spellings(spellings_by_count[least:])
 
 
 def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:

@@ -305,7 +305,10 @@ def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, 
 
 
 def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
-    """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
+    """Return the text of both calls in pieces, each with whether the other call lacks it.
+
+    Of a long piece that both have, only the words next to a change stay.
+    """
     old_words = _WORD.findall(failed[:_MAX_DIFF_CHARS])
     new_words = _WORD.findall(worked[:_MAX_DIFF_CHARS])
     if not new_words:

@@ -67,9 +67,9 @@ def _group_unfixed_episodes(connection: Connection) -> dict[str, list[_UnfixedEp
 def _build_fixed_body(
     episode: MinedEpisode, call: Step, diagnosis: Diagnosis, later_call: ScannedCall
 ) -> dict[str, Any] | None:
-    """Return an episode's body with a later call as its fix; None if the call is not one.
+    """Return an episode's body with a later call as its fix; None if the call does not fix the failing one.
 
-    It must be in the same project, differ in the wrong word alone, and be told from the failing call by a trigger.
+    A fix is in the same project and differs in the wrong word alone, and a trigger must match the failing call only.
     """
     if later_call.at <= episode.at or not is_in_scope(episode.project, list_folders(later_call.cwd)):
         return None

@@ -92,15 +92,19 @@ def _receive_file(
 
 
 def _receive_message(process: _ReadingProcess, processes: Sequence[_ReadingProcess]) -> _Message:
-    """Return the next message of a process, or raise EOFError if it died; meanwhile take in what others send."""
+    """Return the next message of a process, or raise EOFError if it died.
+
+    Meanwhile messages of the other processes are taken in and kept, because a process stops reading while its pipe is
+    full; but only so many of each, because they take memory.
+    """
     while not process.messages:
         if process.has_died:
             raise EOFError
-        senders = [
-            other
-            for other in processes
-            if not other.has_died and (other is process or len(other.messages) < _MAX_WAITING_PORTIONS)
-        ]
+        senders = []
+        for sender in processes:
+            has_room = sender is process or len(sender.messages) < _MAX_WAITING_PORTIONS
+            if has_room and not sender.has_died:
+                senders.append(sender)
         ready_receivers = wait([sender.receiver for sender in senders])
         for sender in senders:
             if sender.receiver in ready_receivers:

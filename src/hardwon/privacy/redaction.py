@@ -693,9 +693,10 @@ def _redact_random(text: str, unbroken_runs: Sequence[str]) -> str:
         return text
 
     def replace_run(match: re.Match[str]) -> str:
-        escape = match["escaped"] or ""  # the letter of `\n` before the run
+        escape = match["escaped"] or ""  # the `n` of a `\n` before the run, which is not part of it
         run = match["secret"][len(escape) :]
-        if match["known"] or not is_random(run):
+        is_after_known_prefix = match["known"] is not None
+        if is_after_known_prefix or not is_random(run):
             return match[0]
         return f"{escape}[redacted:random]"
 

@@ -12,6 +12,7 @@ from time import localtime, strftime
 
 from hardwon import projects
 from hardwon.store import db
+from hardwon.store.documents import OBSERVATION, SUMMARY
 from hardwon.store.observations import BriefObservation, find_project_number, list_file_observations
 from hardwon.text.brief_layout import RecalledItem, sanitize_line
 from hardwon.types import Event
@@ -86,7 +87,7 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
     project = projects.find_project_path(event.cwd)
     try:
         result = search_records(
-            connection, home, query, project=project, kinds=("O", "S"), limit=_SEARCH_LIMIT, now=event.at
+            connection, home, query, project=project, kinds=(OBSERVATION, SUMMARY), limit=_SEARCH_LIMIT, now=event.at
         )
     except db.StoreError as error:
         log.warning("nothing is recalled for a prompt: %s", error)

@@ -64,11 +64,15 @@ def refresh_index(
     counts = Counter[str]()
     documents.ensure_index_version(connection, _WORDS_VERSION)
     lessons_fingerprint = repr((manifest.stat_sources(home), approvals.read_version(connection)))
-    counts["lessons"] += _index_files(connection, home, "L", lessons_file.get_lessons_path(home), lessons_fingerprint)
-    counts["memories"] += _index_files(
-        connection, home, "M", memory_files.HOME_FOLDER, memories.fingerprint_approved(connection, home)
+    counts["lessons"] += _index_files(
+        connection, home, documents.LESSON, lessons_file.get_lessons_path(home), lessons_fingerprint
     )
-    counts["handoffs"] += _index_files(connection, home, "H", "handoffs", handoffs.fingerprint_ratified(connection))
+    counts["memories"] += _index_files(
+        connection, home, documents.MEMORY, memory_files.HOME_FOLDER, memories.fingerprint_approved(connection, home)
+    )
+    counts["handoffs"] += _index_files(
+        connection, home, documents.HANDOFF, "handoffs", handoffs.fingerprint_ratified(connection)
+    )
 
     def can_continue() -> bool:
         """Index something in any case: on a slow machine the time may be up before the first record is read."""
@@ -166,7 +170,7 @@ def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]
                     row["at"],
                     words,
                     counts_by_row[row["id"]],
-                    is_call=letter == "E" and row["kind"] == "tool",
+                    is_call=letter == documents.EVENT and row["kind"] == "tool",
                 )
             )
     existing_keys = {(item.kind, item.row) for item in new_documents}

@@ -194,7 +194,7 @@ def add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
 
 def find_asked(document: dict[str, Any], neighbours: dict[int, tuple[int | None, ...]]) -> int:
     """Return the document of the prompt that last words answer; 0 if there is none."""
-    if document["kind"] != "E":
+    if document["kind"] != documents.EVENT:
         return 0
     prompt_ids = neighbours.get(document["id"])
     return (prompt_ids[0] or 0) if prompt_ids else 0
@@ -298,12 +298,13 @@ def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) ->
     if vector is not None and vector.any():
         stored_vectors = documents.read_vectors(connection, ids, vectors.MODEL_VERSION)
     if not stored_vectors:
-        return _Similarities({}, 0.0)
+        return _Similarities({}, usual_square=0.0)
     flat = numpy.frombuffer(b"".join(row for _, row in stored_vectors), numpy.int8)
     rows = flat.reshape(len(stored_vectors), -1).astype(numpy.float32)
     similarities = rows @ vector / numpy.maximum(numpy.linalg.norm(rows, axis=1), 1e-9)
     by_document = dict(zip((document_id for document_id, _ in stored_vectors), similarities.tolist(), strict=True))
-    return _Similarities(by_document, float(numpy.median(numpy.maximum(similarities, 0.0) ** 2)))
+    usual_square = float(numpy.median(numpy.maximum(similarities, 0.0) ** 2))
+    return _Similarities(by_document, usual_square)
 
 
 def _list_neighbours(neighbours: dict[int, tuple[int | None, ...]]) -> list[int]:

@@ -20,7 +20,16 @@ from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage
 from hardwon.search.words import strip_markup
 from hardwon.store.db import Connection, parse_json_or_text
-from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
+from hardwon.store.documents import (
+    DOCUMENT_KINDS,
+    LESSON,
+    MEMORY,
+    OBSERVATION,
+    PROMPT,
+    SUMMARY,
+    DocumentKind,
+    read_source_rows,
+)
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import shorten_line
 from hardwon.types import AGENT_MESSAGE, Lesson
@@ -59,7 +68,7 @@ def format_id(kind: str, row: int, name: str) -> str:
     if DOCUMENT_KINDS[kind].table:
         return f"{kind}{row}"
     # The forms that every command takes. L3 is proposal 3, so an approved lesson keeps the colon before its slug.
-    return f"{kind}:{name}" if kind == "L" else f"{kind}{name}"
+    return f"{kind}:{name}" if kind == LESSON else f"{kind}{name}"
 
 
 def get_name(record: Mapping[str, Any]) -> str:
@@ -100,16 +109,16 @@ def fetch_records(
 def build_record(kind: DocumentKind, row: dict[str, Any], *, with_details: bool = True) -> dict[str, Any]:
     """Return a row as it is shown, with its title and how many tokens it costs to read."""
     extra_fields: dict[str, Any] = {}
-    if kind.letter == "O" and with_details:
+    if kind.letter == OBSERVATION and with_details:
         extra_fields |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
         extra_fields |= {
             name: _parse_string_list(row[name]) for name in ("facts", "files_read", "files_modified", "events")
         }
         extra_fields["cost"] = row["tokens"]
-    elif kind.letter == "S":
+    elif kind.letter == SUMMARY:
         extra_fields |= {name: row[name] for name in _SUMMARY_FIELDS}
-    if kind.letter != "S":
-        extra_fields["turn"] = row["number" if kind.letter == "P" else "prompt"]
+    if kind.letter != SUMMARY:
+        extra_fields["turn"] = row["number" if kind.letter == PROMPT else "prompt"]
     return _assemble_record(
         f"{kind.letter}{row['id']}", kind.name, _extract_content(kind.letter, row), row, **extra_fields
     )
@@ -117,9 +126,9 @@ def build_record(kind: DocumentKind, row: dict[str, Any], *, with_details: bool 
 
 def list_file_records(connection: Connection, home: str, letter: str) -> list[dict[str, Any]]:
     """Return the active records of a kind that is kept in files; raise UserError if its file is broken."""
-    if letter == "L":
+    if letter == LESSON:
         return [_build_lesson_record(lesson) for lesson in _gather_active_lessons(home)]
-    if letter == "M":
+    if letter == MEMORY:
         return list(map(_build_memory_record, memories.list_approved_pages(connection, home)))
     return list(map(build_handoff_record, handoffs.list_ratified_pages(connection, home)))
 
@@ -171,12 +180,13 @@ def split_call_title(title: str) -> tuple[str, str]:
 
 
 def strip_repeated_subject(record: Mapping[str, Any]) -> str:
-    """Return the text of a call without its first line if the title has all of that; other texts as they are."""
+    """Return the text of a record; of a call without the first line, if the title repeats that line."""
     text: str = record["text"]
     if not is_call(record["kind"], record["type"]):
         return text
     first_line, _, rest = text.partition("\n")
     _, subject = split_call_title(record["title"])
+    # The title has a path without the folder of the project.
     is_in_title = first_line == subject or first_line.endswith(f"{os.sep}{subject}")
     return rest if is_in_title and rest else text
 
@@ -208,16 +218,16 @@ def _gather_active_lessons(home: str) -> list[Lesson]:
 
 def _extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
     """Return the words of a row."""
-    if kind == "O":
+    if kind == OBSERVATION:
         return _extract_observation(row)
-    if kind == "S":
+    if kind == SUMMARY:
         filled_fields = [(name.replace("_", " "), row[name]) for name in _SUMMARY_FIELDS if row[name]]
         return RecordContent(
             _make_title(row["request"] or row["completed"]),
             _join_lines(f"{name}: {text}" for name, text in filled_fields),
             "summary",
         )
-    if kind == "P":
+    if kind == PROMPT:
         return RecordContent(_make_title(row["prompt"]), row["prompt"], "prompt")
     return _extract_event(row)
 

@@ -12,7 +12,7 @@ from hardwon.store.db import Connection
 from hardwon.store.documents import EVERYWHERE, DocumentKind, read_source_rows
 from hardwon.types import frozen
 
-_TIMELINE_KINDS = ("O", "S", "P", "H")
+_TIMELINE_KINDS = (documents.OBSERVATION, documents.SUMMARY, documents.PROMPT, documents.HANDOFF)
 
 
 @frozen

@@ -352,7 +352,10 @@ def _build_update_clause() -> str:
 
 
 def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
-    """Return the proposal with its earlier wording."""
+    """Return the new weighing of a candidate with the wording that it was listed with.
+
+    `_should_keep_wording` tells when: a proposal must not change while a person decides about it, or afterwards.
+    """
     # An agent's tag also names the scope and the priority.
     wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == TAG_TIER else _WORDING_FIELDS
     record = dict(candidate.record)

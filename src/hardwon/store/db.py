@@ -91,12 +91,15 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
     paths.make_private_folder(home)
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would create it readable for others
     elif not os.path.isfile(path):  # SQLite would block on a pipe
         raise UserError(f"{path} is not a plain file", f"move it away, and a new one is made: mv {path} {path}.old")
-    # Transactions are begun by `transaction` alone. The viewer and the API share one connection each among their
-    # threads, one thread at a time.
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_Connection)
+    connection = sqlite3.connect(
+        path,
+        isolation_level=None,  # transactions are begun by `transaction` alone
+        check_same_thread=False,  # the viewer and the API share one connection each, one thread at a time
+        factory=_Connection,
+    )
     connection.row_factory = sqlite3.Row
     try:
         connection.execute(f"pragma busy_timeout = {busy_milliseconds}")

@@ -98,7 +98,11 @@ def finish(connection: Connection, job: Job) -> bool:
 
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
-    """Retry a job later, each time after twice the wait; after the last try it is dead, unless requested again."""
+    """Retry a job later, each time after twice the wait; after the last try it is dead.
+
+    A job that was requested again while it ran, which `wanted` counts, is retried once more in any case. Return False
+    if the lease was lost.
+    """
     delay = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), _MAX_WAIT_SECONDS)
     with transaction(connection):
         if not _requeue_job(connection, job, now + delay, why, tries=job.tries):

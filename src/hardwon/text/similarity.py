@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from hardwon.types import Lesson, frozen
 
@@ -150,8 +151,15 @@ def find_negated_words(text: str) -> frozenset[str]:
     return frozenset(_NEGATED_WORD.findall(normalize_text(text)))
 
 
-def find_nearest_lesson(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:
-    """Return the most similar other lesson and its share of words, the first of equals; None if none shares a word."""
+class NearestLesson(NamedTuple):
+    """The lesson that is most similar to another one, and the share of their words that both have."""
+
+    lesson: Lesson
+    share: float
+
+
+def find_nearest_lesson(lesson: Lesson, others: Sequence[Lesson]) -> NearestLesson | None:
+    """Return the most similar other lesson, the first of equals; None if none shares a word."""
     return find_nearest_in(build_vocabulary(others), lesson)
 
 
@@ -181,7 +189,7 @@ def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
         vocabulary.lessons_by_token.setdefault(word, []).append(index)
 
 
-def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
+def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> NearestLesson | None:
     """Find the nearest lesson like `find_nearest_lesson`, but in a vocabulary that is built once."""
     words = _tokenize_lesson(lesson)
     shared_counts = Counter[int]()
@@ -198,7 +206,7 @@ def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesso
         if nearest is None or share > largest_share:
             nearest = other
             largest_share = share
-    return None if nearest is None else (nearest, largest_share)
+    return None if nearest is None else NearestLesson(nearest, largest_share)
 
 
 def _tokenize_lesson(lesson: Lesson) -> frozenset[str]:

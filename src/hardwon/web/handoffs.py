@@ -60,9 +60,9 @@ def show_handoff_list(request: PageRequest) -> PageContent:
 
 
 def _build_row(request: PageRequest, reflection: Reflection, page: HandoffPage | None) -> dict[str, Any]:
-    """Return what a list shows of a handoff; without a page only what the database has, which has no contradictions.
+    """Return what a list shows of a handoff, from its page or, if the file is gone, from the database.
 
-    `fault` is why agents are not told it.
+    `fault` is why agents are not told the handoff. Claims that contradict the session are marked only on the page.
     """
     fault = find_untold_reason(request.connection, reflection, page)
     contradictions = get_contradictions(page) if page else []

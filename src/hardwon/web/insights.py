@@ -51,7 +51,10 @@ class Plot:
 
 
 def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping[str, int] | None = None) -> Plot:
-    """Plot the last days, also those without a value; `parts` are how much of each day's value is set apart."""
+    """Return a plot of the last days, with a bar of 0 for a day without a value.
+
+    Both mappings are by date; `parts` has how much of a day's value is shown in another colour.
+    """
     today = date.fromtimestamp(now)
     bars = []
     for days_ago in reversed(range(days)):

@@ -252,10 +252,11 @@ def _to_snake_case(event: str) -> str:
 
 
 def get_toml_value(text: str, path: Sequence[str]) -> Any:
-    """Return the value at the path; None where there is nothing."""
+    """Return the value that a TOML document has under these keys, one inside the other; None if it has none."""
     try:
         value: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        # "Expected '=' after a key (at line 3, column 8)": the place comes first in our messages.
         message, _, location = str(error).rstrip(")").rpartition(" (at ")
         raise SettingsError(f"{location}: {message[:1].lower()}{message[1:]}") from None
     except RecursionError:

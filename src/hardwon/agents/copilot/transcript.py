@@ -72,8 +72,9 @@ def _read_step(reader: ObjectReader, step: Step, kind: str, data: JsonObject) ->
     elif kind == "tool.execution_start":
         tool, tool_input = normalize_call(get_text(data, "toolName"), get_object(data, "arguments"))
         yield reader.begin_call(step, call_id, tool, tool_input)
-    else:
+    elif kind == "tool.execution_complete":
         result = reader.end_call(step, call_id)
+        # An end that is no failure and has no result does not tell the outcome.
         if data.get("success") is False or "result" in data:
             yield _read_outcome(result, data)
 

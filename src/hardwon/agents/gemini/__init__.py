@@ -116,7 +116,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
-    """Return the event with its call, the agent that made it, and how it ended."""
+    """Return the event with its call, who made the call, and after the call how it ended."""
     name = get_text(wire, "tool_name")
     mcp_context = get_object(wire, "mcp_context")
     server = get_text(mcp_context, "server_name")
@@ -126,7 +126,7 @@ def _add_call_fields(event: Event, wire: Wire) -> Event:
     command, path, content = call_fields
     subagent_id = ""
     transcript = event.transcript
-    # A sub-agent is started by the session, whatever was written last.
+    # Only the session itself starts sub-agents; of other calls the transcripts tell who made them.
     if tool != "Task":
         subagent_id, transcript = _find_caller(transcript, event.session)
     event = replace(

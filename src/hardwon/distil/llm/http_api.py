@@ -217,7 +217,8 @@ class Deadline:
         return self
 
     def attach_socket(self, sock: socket.socket) -> None:
-        sock.settimeout(None)  # the deadline takes over from here
+        """Shut this socket when the time is up, or at once if it was up before there was a socket."""
+        sock.settimeout(None)  # the socket's own limit is for each packet; the deadline is for all
         self._socket = sock
         if self._is_over:
             self._shut_socket()
