@@ -144,7 +144,7 @@ def _is_short(path: str) -> bool:
 
 
 def _shorten_id(text: str) -> str:
-    """Return an id that is not too long as it is, else its beginning and its hash, which keeps two of them apart."""
+    """Return an id unchanged, or if it is too long its beginning with a hash, so that two long ids stay different."""
     if len(text) <= MAX_ID_LENGTH:
         return text
     from hashlib import sha256

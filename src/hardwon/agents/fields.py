@@ -40,7 +40,7 @@ _MAX_DEPTH = 20
 
 
 def load_payload(payload: bytes) -> Wire:
-    """Return a hook's payload; ValueError if it is not one."""
+    """Return a hook's payload; ValueError if it is not a JSON object."""
     wire = loads(payload.decode("utf-8", "replace"))
     if not isinstance(wire, dict):
         raise ValueError(f"a payload is an object, not {type(wire).__name__}")
@@ -48,7 +48,7 @@ def load_payload(payload: bytes) -> Wire:
 
 
 def build_event(agent: str, kind: str, wire: Wire) -> Event:
-    """Return the event of a payload that has Claude Code's field names, without what it says of a call."""
+    """Return the event of a payload that has Claude Code's field names, without the fields of its call."""
     source = get_text(wire, "source")
     return Event(
         host=agent,

@@ -134,14 +134,14 @@ class HookContract:
 
     name: str
     events: Mapping[str, str]  # our name of each event that hardwon takes, and the agent's
-    tool_names: Mapping[str, str] = {}
-    argument_names: Mapping[str, str] = {}
+    tool_names: Mapping[str, str] = {}  # Claude Code's name by the agent's
+    argument_names: Mapping[str, str] = {}  # likewise
     fields: Mapping[str, tuple[str, ...]] = {}  # where a field of Claude Code's is: the first dotted path that has one
     ignored: Mapping[str, tuple[str, object]] = {}  # events to leave out: those in which a field has this value
-    denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
-    context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)
+    denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")  # to which the agent takes a denial
+    context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)  # to which the agent takes context
     has_transcript: bool = True  # whether `transcript_path` is a file that hardwon reads
-    read_result: Callable[[Event, Wire], tuple[object, bool]] = _read_claude_code_result
+    read_result: Callable[[Event, Wire], tuple[object, bool]] = _read_claude_code_result  # and whether it failed
     find_call_id: Callable[[Event], str] | None = None  # for agents that give a call no id
     render_denial: Callable[[str, str], dict[str, object]] = render_nested_denial
     render_context: Callable[[str, str], dict[str, object]] = render_nested_context
@@ -181,7 +181,7 @@ class HookContract:
         return event
 
     def _find_fields(self, wire: Wire) -> Wire:
-        """Return the fields that this agent has elsewhere, by Claude Code's names of them."""
+        """Return the fields that this agent sends in places of its own, by Claude Code's names."""
         values = {}
         for field, paths in self.fields.items():
             for path in paths:

@@ -135,7 +135,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
 
 
 def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_command: Callable[[str], str]) -> None:
-    """Put today's hooks into the change, in place of those of any version that are there."""
+    """Put the current hooks into the change, in place of hooks of any version that the settings have."""
     current_text = change.old_text if os.path.exists(change.path) else agent_settings.empty_settings
     stripped_text = agent_settings.remove_hooks(current_text, change.created_paths.get("made", []))
     change.new_text, created_paths = agent_settings.add_hooks(stripped_text, build_command)
@@ -243,7 +243,7 @@ def _replace_text(change: SettingsChange, mode: int) -> None:
 
 
 def _save_ledger(home: str, ledger: dict[str, Any]) -> None:
-    """Write the ledger, and the files by which an agent without a path to hardwon finds it."""
+    """Write the ledger, and the files by which an agent without a path to hardwon finds hardwon."""
     content = json.dumps(ledger, indent=2).encode()
     paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), content)
     write_discovery_files(home)
@@ -297,7 +297,7 @@ def find_upgrade_hint(agent_settings: HookSettings, version: str) -> str:
 
 
 def find_path_fix() -> str:
-    """Return the command that puts hardwon on the PATH, where agents and plugins call it; empty if it is there."""
+    """Return the command that puts hardwon on the PATH, where agents and plugins look for it; empty if not needed."""
     if shutil.which("hardwon"):
         return ""
     own_path = os.path.join(os.path.dirname(sys.executable), "hardwon")

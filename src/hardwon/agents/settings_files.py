@@ -71,7 +71,7 @@ def read_text_file(path: str) -> str:
 
 
 def has_own_plugin(plugins: object) -> bool:
-    """Return whether an agent's plugins, by name, have hardwon's, and it is not switched off."""
+    """Return whether an agent's plugins, by name, have hardwon's plugin, and it is not switched off."""
     if not isinstance(plugins, dict):
         return False
     for full_name, value in plugins.items():

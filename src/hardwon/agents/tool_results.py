@@ -107,7 +107,7 @@ def get_result_exit_code(result: Any) -> int:
 
 
 def _find_text(result: dict[str, Any], depth: int) -> str:
-    """Return the text of the first field that has one, or what stands for an image; empty if there is neither."""
+    """Return the text of the first field that has one, or what stands for an image; empty if no field has either."""
     for field in _TEXT_FIELDS:
         value = result.get(field)
         # An object is rendered field by field, unless it is an error or a resource.
@@ -166,7 +166,7 @@ def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
 
 
 def find_describing_text(tool_input: object) -> str:
-    """Return the command, path or pattern of a call, all of its input if it has neither; empty without input."""
+    """Return the command, path or pattern of a call, all of its input if it has none of them; empty without input."""
     if not tool_input:
         return ""
     if not isinstance(tool_input, dict):

@@ -114,7 +114,7 @@ def detect_agent(path: str) -> str:
 
 
 def find_session_path(agent: str, session: str) -> str:
-    """Return the path of a session whose hooks do not name it; empty if it is nowhere."""
+    """Return the path of a session whose hooks do not name the path; empty if no folder has the session."""
     if agent not in ("opencode", "kilo"):
         return ""
     folders = load_transcript_module(agent).find_transcript_folders(os.environ, os.path.expanduser("~"))
@@ -252,12 +252,12 @@ def _read_document(file: BinaryIO, stat: os.stat_result) -> bytes:
 
 
 def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
-    """Return the position with the file's size and time, by which `is_unchanged` knows it."""
+    """Return the position with the file's size and time, which `is_unchanged` compares."""
     return replace(position, size=stat.st_size, modified=stat.st_mtime_ns)
 
 
 def _skip_line(file: BinaryIO) -> bool:
-    """Go behind the end of a line that is too long to read; False if it has none yet."""
+    """Go behind the end of a line that is too long to read; False if the end is not written yet."""
     while rest := file.readline(PORTION_BYTES):
         if rest.endswith(b"\n"):
             return True
@@ -265,7 +265,7 @@ def _skip_line(file: BinaryIO) -> bool:
 
 
 def _move_position(file: BinaryIO, position: ReadPosition, offset: int, line: int) -> ReadPosition:
-    """Return the position moved to this offset and line, with the fingerprint there."""
+    """Return the position moved to this offset and line, with the fingerprint of the file up to the offset."""
     return replace(position, offset=offset, line=line, print=_compute_fingerprint(file, offset))
 
 
@@ -406,7 +406,7 @@ def _has_private_tag(path: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _search_private_tag(path: str, modified: int, size: int) -> bool:
-    """Search a file for the tag; the time and the size are only there for the cache."""
+    """Search a file for the tag; the time and the size are only keys of the cache."""
     overlap = b""  # the end of the block before, in case the tag lies across two
     with open(path, "rb", opener=open_plain_file) as file:
         while block := file.read(_SEARCH_BYTES):

@@ -268,7 +268,7 @@ def build_line_finder(document: bytes) -> LineFinder:
     misses = 0
 
     def find_line(text: str) -> int:
-        """Return the line of a text behind the last one found; that one's line if it is not found."""
+        """Return the line of a text that follows the text found last; the line of the latter if there is none."""
         nonlocal offset, line, misses
         if not text or misses >= _MAX_MISSES:
             return line

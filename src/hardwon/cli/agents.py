@@ -288,7 +288,7 @@ def build_service_unit(home: str, command: list[str]) -> str:
 
 
 def _quote_unit_word(word: str) -> str:
-    """Return a word in quotes, as it stands for itself in a systemd unit."""
+    """Return a word in quotes for a systemd unit, so that systemd replaces nothing in it."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 

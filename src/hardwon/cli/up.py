@@ -193,7 +193,7 @@ def _offer_path_fix() -> None:
 
 
 def _offer_completion() -> None:
-    """At a terminal, offer to complete hardwon's commands in the person's shell; once it is there, say nothing."""
+    """At a terminal, offer to complete hardwon's commands in the person's shell, unless it does so already."""
     shell = os.path.basename(os.environ.get("SHELL", ""))
     if not is_interactive() or shell not in SETUP_LINES:
         return

@@ -125,7 +125,7 @@ def _select_new_memories(
     connection: Connection, story: Story, suggested: Iterable[SuggestedMemory]
 ) -> list[SuggestedMemory]:
     """Return the suggested memories that the project does not have yet, as accepted, rejected or proposed ones."""
-    # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.
+    # A proposal of another session is on the page of that session; those of this one belong on its new page too.
     listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
     known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
     return drop_known_memories(suggested, known_texts)
@@ -151,7 +151,7 @@ def _record_draft(
     log: Mapping[str, Any],
     now: float,
 ) -> Reflection:
-    """Write the draft and its log, and store the reflection with all files that it changes, so that undo can."""
+    """Write the draft and its log, and store the reflection with all changed files, so that undo can restore them."""
     story = draft.story
     key = clock.create_ulid(now)
     log_path = os.path.join(home, LOGS_FOLDER, f"{key}.json")

@@ -225,7 +225,7 @@ class TranscriptState:
         self.session = str(state.get("session", ""))  # of the last step
         # Steps without a time get that of the step before, the first one that of the file.
         self._at = float(state.get("at") or modified)
-        self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
+        self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})  # tool and input, by the call's id
         self._last_message: Event | None = None
         if saved_message := state.get("said"):
             message, at, cwd, *saved_key = saved_message
@@ -234,8 +234,9 @@ class TranscriptState:
             # A state that 0.1.0 stored has no key.
             key = saved_key[0] if saved_key else build_transcript_key(agent, f"{self.session}:{at}:said")
             self._last_message = replace(self._last_message, id=key)
+        # By a prompt's hash: how often it came, and how often with an id.
         self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
-        self._final_messages: list[FinalMessage] = []
+        self._final_messages: list[FinalMessage] = []  # found since they were last popped
         self._is_for_hardwon = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
 
     def dump_state(self) -> dict[str, Any]:

@@ -332,7 +332,7 @@ def replace_file_documents(
 
 
 def read_fingerprint(connection: Connection, path: str) -> str:
-    """Return the fingerprint of a file as it was indexed; empty if it was not."""
+    """Return the fingerprint that a file had when it was indexed; empty if it never was."""
     return str(fetch_value(connection, "select print from indexed_files where path = ?", path) or "")
 
 
@@ -371,7 +371,7 @@ def list_unembedded(connection: Connection, limit: int) -> list[UnembeddedDocume
 
 
 def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
-    """Store (document, code, vector) in one transaction, of those documents that are still there."""
+    """Store (document, code, vector) in one transaction, except for documents that were deleted meanwhile."""
     stored_count = 0
     with transaction(connection):
         for document, code, vector in vectors:
@@ -573,7 +573,7 @@ def list_nearest_in_time(
     limit: int,
     match: str = "",
 ) -> list[Row]:
-    """Return a project's documents before or after a time, the nearest first; those of that very time come after it."""
+    """Return a project's documents before or after a time, nearest first; those of that very time count as after."""
     comparison, order = ("<", "desc") if is_before else (">=", "asc")
     condition, match_values = _build_match_condition(match, project)
     query = f"""

@@ -60,7 +60,7 @@ NO_STATES: Mapping[str, LessonState] = {}
 
 @dataclass(frozen=True, slots=True)
 class ModelStart:
-    """A model, and the time of its first firing; measuring begins anew with it."""
+    """A model, and the time of its first firing; measuring begins anew with each model."""
 
     model: str = ""
     began_at: float = 0.0
@@ -167,7 +167,7 @@ def replace_lesson_states(connection: Connection, states: Mapping[str, LessonSta
 
 
 def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
-    """Return firings whose outcome is not known yet, oldest first; those found in history come last."""
+    """Return firings whose outcome is not known yet, oldest first; firings found in history come last."""
     query = f"""
         select {_FIRING_COLUMNS} from injections
         where verdict = '' and delivery != 'start' and {OF_LESSONS_SQL} order by arm = '{BEFORE}', id limit ?

@@ -266,7 +266,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
 
 
 def _record_ignored_denial(connection: Connection, report: Report, *, earlier_outcome: str, earlier_input: str) -> None:
-    """Record that an agent ran a call although hardwon had denied it, if the two reports of it say so."""
+    """Record that an agent ran a call although hardwon had denied it, if both reports are of the same call."""
     has_run = earlier_outcome in _RAN or report.outcome in _RAN
     # Some agents report a denial as a failed call, with our own words as its result.
     is_denial = FENCE_OPEN in report.response
@@ -277,7 +277,7 @@ def _record_ignored_denial(connection: Connection, report: Report, *, earlier_ou
 
 
 def _is_same_input(first: str, second: str) -> bool:
-    """Return whether two reports are of one call; a transcript may have fewer fields of it than a hook."""
+    """Return whether two reports are of one call; a transcript may have fewer fields of a call than a hook."""
     if first == second:
         return True
     first_fields = parse_json_or_text(first)

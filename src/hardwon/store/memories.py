@@ -32,7 +32,7 @@ def get_memory(connection: Connection, number: int) -> Memory | None:
 
 
 def list_memories(connection: Connection, *statuses: str, project: str | None = None) -> list[Memory]:
-    """Return those of these statuses, or all, by age; for a project also those that count everywhere."""
+    """Return the memories of these statuses, or all, by age; for a project also memories that count everywhere."""
     # Without statuses the first parameter is an empty list, and every status fits.
     rows = connection.execute(
         f"""

@@ -178,7 +178,7 @@ def set_status(connection: Connection, number: int, status: str, at: float, *, e
 
 
 def set_files(connection: Connection, number: int, files: Sequence[WrittenFile], *, draft: str | None = None) -> None:
-    """Store all the files that it has written so far, and where its page is now."""
+    """Store all the files that a reflection has written so far, and where its page is now."""
     connection.execute(
         "update reflections set files = ?, draft = coalesce(?, draft) where id = ?", (_dump_list(files), draft, number)
     )

@@ -115,8 +115,8 @@ def enforce_limits(
     """Delete rows that are too old, then the oldest of the rest until all fits in `max_bytes`, and free the space.
 
     Prompts and last words are deleted after `message_days` but not before other events, never if that is 0, and by
-    default with the other events. The ledger of our own runs and refusals has a limit of its own.
-    It checks whether to continue between its short transactions. Return the deleted rows by table, and the bytes used.
+    default with the other events. The ledger of our own runs and refusals has a limit of its own. `should_continue` is
+    asked between short transactions. Return the deleted rows by table, and the bytes used.
     """
     deleted_counts: Counter[str] = Counter()
     latest_times = _find_latest_times(connection, now)

@@ -88,7 +88,7 @@ def find_by_session_id(connection: Connection, session: str, agent: str = "") ->
 
 
 def find_by_number(connection: Connection, number: str) -> list[Row]:
-    """Return the session of this number, if the text is a number and one has it."""
+    """Return the session of this number, if the text is a number and a session has it."""
     return fetch_dicts(connection, f"{_SELECT_SQL} where sessions.id = ?", parse_row_number(number))
 
 
@@ -103,7 +103,7 @@ def list_prompt_texts(connection: Connection, session: int) -> list[str]:
 
 
 def list_session_prompts(connection: Connection, agent: str, session: str) -> list[str]:
-    """Return the prompts of a session by the agent's id of it."""
+    """Return the prompts of a session by the id its agent gave it."""
     query = """
         select prompt from prompts join sessions on sessions.id = prompts.session
         where host = ? and sessions.session = ?

@@ -47,13 +47,13 @@ _CALL_COLUMNS = ScannedCall._fields
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Everything found in part of a transcript, and the read position behind it. `outcomes` are of waiting calls."""
+    """Everything found in part of a transcript, and the read position behind that part."""
 
     path: str
     agent: str
     read_position: ReadPosition
     calls: tuple[ScannedCall, ...] = ()
-    outcomes: tuple[tuple[str, str], ...] = ()
+    outcomes: tuple[tuple[str, str], ...] = ()  # what a call of an earlier part waits for, and how it ended
     episodes: tuple[MinedEpisode, ...] = ()
     withdrawn_tags: tuple[tuple[str, str], ...] = ()  # the session, and what is taken back there
 

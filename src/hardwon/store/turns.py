@@ -42,7 +42,7 @@ def _is_expired(fingerprint: str) -> bool:
 
 
 def list_changed_turns(connection: Connection, session: int) -> list[int]:
-    """Return the turns that changed since they were distilled, those that are gone included."""
+    """Return the turns that changed since they were distilled, including turns that are gone."""
     current = _compute_fingerprints(connection, session)
     stored = _read_stored_fingerprints(connection, session)
     changed = []
@@ -74,7 +74,7 @@ def list_turns(connection: Connection, session: int) -> list[Turn]:
 def store_distilled(
     connection: Connection, turn: Turn, fingerprint: str, observations: Sequence[Observation], maker: str
 ) -> bool:
-    """Replace what is known of a turn, with the fingerprint of what it was made from.
+    """Replace what was distilled of a turn, with the fingerprint of what it was distilled from.
 
     Return False, and change nothing, if the turn changed meanwhile or a model has distilled it.
     """

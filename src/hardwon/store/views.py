@@ -130,7 +130,7 @@ def list_agents(connection: Connection) -> list[str]:
 
 
 def find_session_number(connection: Connection, session: str, agent: str = "") -> int | None:
-    """Return the number of a session by the agent's id of it, the latest if several agents gave the same."""
+    """Return the number of a session by the id its agent gave it, the latest session if several have the same id."""
     query = "select id from sessions where session = ?1 and ?2 in ('', host) order by last_at desc, id desc limit 1"
     number: int | None = fetch_value(connection, query, session, agent)
     return number
@@ -331,7 +331,7 @@ def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, i
 def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
 ) -> list[Row]:
-    """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
+    """Return the deliveries of this lesson or of any, the latest first, with the number of its session if stored."""
     # Of any lesson: briefs and recalled records are deliveries, too.
     condition = f"?1 = '' and {_TOLD_LESSONS}"
     if lesson:
@@ -359,7 +359,7 @@ _CALL_QUERY = """
 
 
 def find_denied_call(connection: Connection, session: int, delivery: Row) -> Row | None:
-    """Return the call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
+    """Return the call that this delivery denied: the one with the hook's id, else the first that was denied since."""
     query = f"""
         {_CALL_QUERY} and outcome = 'denied' and (key = ?2 or (at between ?3 and ?4 and tool = ?5 and agent = ?6))
         order by key != ?2, at, id limit 1

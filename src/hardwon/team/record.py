@@ -385,11 +385,11 @@ def shorten_vector(vector: Vector) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How two vectors differ: after which numbers the peer, and this side, need records; chains with two branches."""
+    """How the vectors of two sides differ, by machine."""
 
-    peer_needs: dict[str, int]
-    needed_here: dict[str, int]
-    divergent: set[str]
+    peer_needs: dict[str, int]  # the last number that the peer has, if this side has more
+    needed_here: dict[str, int]  # the last number that this side has, if the peer has more
+    divergent: set[str]  # whose chain has two branches
 
 
 def compare_vectors(vector: Vector, peer_vector: Mapping[str, Any]) -> Difference:

@@ -368,7 +368,7 @@ class TeamServer:
             return cache.vector
 
     def _extend_cache(self, team: str, new_records: Sequence[Record]) -> None:
-        """Add committed records to what is cached, which is cheaper than to read it anew."""
+        """Add committed records to the cache, which is cheaper than to read all records anew."""
         if not new_records:
             return
         cache = self._get_cache(team)

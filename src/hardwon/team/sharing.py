@@ -107,7 +107,7 @@ def name_subject(content: Content, number: str) -> str:
 
 
 def get_lesson(content: Content | None) -> dict[str, Any]:
-    """Return the fields of a shared lesson; empty if it is something else, or was erased."""
+    """Return the fields of a shared lesson; empty if the content is something else, or was erased."""
     lesson = (content or {}).get("lesson")
     return lesson if isinstance(lesson, dict) else {}
 

@@ -68,7 +68,7 @@ class RoleGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of the team: whose it is, its key, and from which of its records on it had which role."""
+    """A machine of the team: its owner, its key, and its roles, each with the record after which the machine had it."""
 
     id: str
     name: str
@@ -125,11 +125,12 @@ class TeamState:
     """The members, the policy and the subjects of a team."""
 
     name: str
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, Machine]  # by id
     open_invites: Mapping[str, Content]  # by the hash of their code
     policy: Content
-    subjects: Mapping[str, Subject]
-    ignored: Mapping[str, str] = field(default_factory=dict)  # records that do not count, by hash, with the reason
+    subjects: Mapping[str, Subject]  # by name
+    ignored: Mapping[str, str] = field(default_factory=dict)  # why a record does not count, by its hash
+    # Hashes of the records that the next one names as parents: about members, and by subject.
     member_heads: tuple[str, ...] = ()
     subject_heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -183,6 +184,8 @@ def compute_state(records: Iterable[Record], contents: Contents, forks: Mapping[
 
 @dataclass(slots=True)
 class _Members:
+    """What the records about members say; the fields are those of `TeamState`."""
+
     name: str = ""
     machines: dict[str, Machine] = field(default_factory=dict)
     open_invites: dict[str, Content] = field(default_factory=dict)
@@ -294,7 +297,7 @@ def _apply_join(members: _Members, record: Record, content: Content) -> str:
 
 
 def admit_machine(state: TeamState, join: Record, content: Content) -> TeamState | None:
-    """Return the state with one more machine; None if only an evaluation of all records can tell it.
+    """Return the state with one more machine; None if only an evaluation of all records can tell the state.
 
     A join that follows every other record about members comes last in their order, so it is enough to apply it. In a
     team of a thousand machines that spares the evaluation of two thousand records for each that joins.

@@ -285,7 +285,7 @@ def _resolve_folder(connection: db.Connection, project: str) -> str:
 
 
 def _find_session(call: ApiCall) -> db.Row:
-    """Return the row of the session that the path or the body names, or one like it if there is none yet."""
+    """Return the row of the session that the path or the body names, or a row made up for an unstored one."""
     host = clean_id(call.body.host)  # as it is stored
     if "sessionDbId" in call.request.path_params:
         return _find_session_in_path(call, host)

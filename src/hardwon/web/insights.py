@@ -152,7 +152,7 @@ class RepeatedError:
 
     @property
     def is_about_habit(self) -> bool:
-        """Return whether a lesson could prevent it, or does so already."""
+        """Return whether a lesson could prevent the error, or does so already."""
         return self.may_become_lesson or bool(self.lesson_slug) or self.candidate_number is not None
 
 

@@ -152,7 +152,7 @@ def _add_agent_words(request: PageRequest, session: Row, steps: list[Row], since
 
 
 def _build_text_key(text: str) -> str:
-    """Return the first words of a text, by which two records of one message are alike: one of them may be cut."""
+    """Return the first words of a text, which two records of one message share even if one of them is cut."""
     return " ".join(text[:1000].split())[:300]
 
 

@@ -197,7 +197,7 @@ class Reader:
             return _Line()
 
     def _count_tokens(self, message: _Message) -> None:
-        """Count what the assistant's message took; Claude Code repeats it on the line of each block."""
+        """Count the tokens of an assistant's message; Claude Code repeats the count on the line of each block."""
         if not isinstance(message.usage, _Usage) or message.usage == _Usage():
             return  # the message does not say
         tokens = msgspec.structs.asdict(message.usage)
@@ -386,7 +386,7 @@ def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
 
 
 def _extract_refusal(text: str, detail: object) -> str:
-    """Return a person's words when they said no, or REFUSED_WITHOUT_WORDS; empty if it was not a person."""
+    """Return a person's words when they said no, or REFUSED_WITHOUT_WORDS; empty if no person refused the call."""
     if not text.startswith(_REFUSAL_PREFIXES):
         return REFUSED_WITHOUT_WORDS if detail == "User rejected tool use" else ""
     message = text.partition(_REASON_END)[0]

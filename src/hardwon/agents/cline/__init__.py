@@ -95,7 +95,7 @@ def find_sessions_folder(environment: Mapping[str, str], home: str) -> str:
 
 
 def find_transcript(session: str) -> str:
-    """Return where Cline writes a session, which its hooks do not say; empty if it is not there."""
+    """Return the path of a session's transcript, which Cline's hooks do not send; empty if there is no such file."""
     # The id becomes part of a path.
     if not session or "/" in session or "\0" in session:
         return ""

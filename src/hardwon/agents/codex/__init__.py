@@ -149,7 +149,7 @@ def _get_exit_code(item: Wire) -> int:
 
 
 def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
-    """Return a finished call from the rollout's tail; {} if only its start is there, None if neither is."""
+    """Return a finished call from the rollout's tail; {} if the tail has only the start, None if not even that."""
     if not call_id:
         return None
     quoted_id = dumps(call_id).encode()

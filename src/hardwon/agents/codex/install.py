@@ -46,13 +46,13 @@ _CONTEXT_EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmi
 
 
 def find_folder() -> str:
-    """Return Codex's folder as it resolves it itself: it names a trusted hook by that path."""
+    """Return the path of Codex's folder as Codex resolves it, because Codex names a trusted hook by that path."""
     codex_home = os.environ.get("CODEX_HOME")
     return os.path.realpath(codex_home) if codex_home else os.path.expanduser("~/.codex")
 
 
 def runs_hooks(path: str, text: str) -> bool:
-    """Return whether Codex runs our hooks in this file, which it names by the path it opened: maybe a link."""
+    """Return whether Codex runs our hooks in this file, which Codex names by the path it opened: maybe a link."""
     # The ledger has the real path, Codex the one it was configured with.
     default_path = SETTINGS.get_settings_path()
     opened_path = default_path if os.path.realpath(default_path) == path else path
@@ -293,7 +293,7 @@ def append_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
 
 
 def remove_table(text: str, path: Sequence[str]) -> str:
-    """Return the text without the table at the path and those below it; no such table, no change."""
+    """Return the text without the table at the path and the tables below it, if there are any."""
     import tomlkit
 
     if get_toml_value(text, path) is None:

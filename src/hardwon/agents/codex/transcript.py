@@ -327,7 +327,7 @@ def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[s
 
 
 def is_transcript_path(path: str) -> bool:
-    """Return whether it may be a rollout, under any name: people keep them elsewhere."""
+    """Return whether a path may be that of a rollout; any name may, because people keep copies elsewhere."""
     return path.endswith(".jsonl") and os.path.basename(path) != "history.jsonl"
 
 

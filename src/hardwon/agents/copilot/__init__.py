@@ -104,7 +104,7 @@ def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
 
 
 def find_transcript(session: str) -> str:
-    """Return where Copilot CLI writes a session, of which most of its hooks are not told; empty if it is not there."""
+    """Return the path of a session's transcript, which few hooks of Copilot CLI get; empty if there is no such file."""
     folder = os.environ.get("COPILOT_HOME") or os.path.expanduser("~/.copilot")
     # The id becomes part of a path.
     if not session or "/" in session or "\0" in session:

@@ -176,7 +176,7 @@ def _find_caller(transcript: str, session: str) -> tuple[str, str]:
 
 
 def _get_modified_time(path: str) -> int:
-    """Return when a file was last written, in nanoseconds; 0 if there is none."""
+    """Return when a file was last written, in nanoseconds; 0 if the file is missing."""
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
@@ -316,7 +316,7 @@ def _strip_hook_context(text: str) -> str:
 
 
 def parse_outcome(name: str, text: str) -> tuple[str, bool]:
-    """Return a tool's output without the frame around it, and whether that says that it failed."""
+    """Return a tool's output without the frame around it, and whether the frame says that the call failed."""
     text = _strip_hook_context(text)
     for tag in _UNTRUSTED_TAGS:
         text = text.replace(tag, "")

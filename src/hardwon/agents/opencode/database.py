@@ -41,7 +41,7 @@ class DatabaseSession(NamedTuple):
 
 
 class MessageLine(NamedTuple):
-    """A message: its number in the session, its id, and an export that has it alone."""
+    """A message: its number in the session, its id, and an export with this message alone."""
 
     number: int
     id: str

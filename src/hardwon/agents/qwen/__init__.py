@@ -24,7 +24,7 @@ def read_result(event: Event, wire: Wire) -> tuple[str, bool]:
 
 
 def parse_result(name: str, text: str) -> tuple[str, bool]:
-    """Return a tool's output without the frame around a command's, and whether that says that it failed."""
+    """Return a tool's output without the frame around a command's, and whether the frame says that it failed."""
     text, failed = parse_outcome(name, text)
     text = text.removesuffix("Exit Code: 0").rstrip()
     if text == "(empty)":
