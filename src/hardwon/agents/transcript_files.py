@@ -333,7 +333,7 @@ class PrivateTurnTracker:
     def __init__(self, path: str, state: Mapping[str, Any] | None = None) -> None:
         state = state or {}  # what `dump_state` returned when reading stopped before
         self._path = path
-        self.is_private = bool(state.get("hidden"))  # the latest prompt
+        self.is_private = bool(state.get("hidden"))  # the latest prompt; the key is that of stored states
         self._prompt_session = str(state.get("prompted", ""))  # the session of the latest prompt
         self._private_subagents: dict[tuple[str, str], bool] = {}  # by session and sub-agent, as far as looked up
 
