@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 from hardwon.agents.fields import collect_strings, get_text
 from hardwon.distil import tool_actions
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
+from hardwon.text.excerpts import (
+    is_informative,
+    join_names,
+    select_fitting,
+    shorten_line,
+    split_sentences,
+    to_plain_line,
+)
 
 _MAX_MESSAGE_CHARS = 8_000
 _MIN_CAUSE_WORDS, _MIN_RESULT_WORDS, _MAX_SENTENCE_CHARS = 7, 3, 320
@@ -89,6 +96,21 @@ _REFUTES = re.compile(
     r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
     re.I,
 )
+# "hm, thinking again, keep it", "put it back", "please revert that", "let's use silk instead", "sorry, I meant the reel".
+_RECONSIDERS = re.compile(
+    r"^\W*(?:(?:and|but|so|or|well|wait|ok(?:ay)?|yes|yeah|sure|hm+|sorry|oops)\b\W*)*"
+    r"(?:let's |can (?:we|you) |please )*(?:(?:on second thoughts?|thinking (?:about it )?again|actually|I meant?)\b"
+    r"|(?:put|change|switch|roll|bring) (?:it|that|this|them) back\b"
+    r"|(?:revert|undo) (?:it|that|this|them|the|your)\b|(?:do|try|use) \S+ instead\b)"
+    r"|^\W*(?:sorry|oops|my (?:bad|mistake)|correction)\b",
+    re.I,
+)
+_STATE = re.compile(
+    r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving|up and running"
+    r"|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending|ahead|behind|waiting|open)\b"
+    r"|\bwork(?:ing|tree)(?: tree| directory)?(?: is)?(?: now)? clean\b|\b(?:now|currently) on (?:branch )?`",
+    re.I,
+)
 _DENIES = re.compile(r"^\W*no\b(?=[,.!]|\W+(?:that|it|this|the)\b)", re.I)
 _REPLY_CHARS = 200  # what a prompt says of the answer before stands at its beginning
 # Questions, guesses, offers and advice do not state a fact.
@@ -118,7 +140,7 @@ _RESULT = re.compile(
     r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then| successfully)*"
     r" (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
     r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
-    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
+    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| both| \w+ly| already)* (?:{_DONE_VERBS})\b"
     r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
     r"|clean|complete|up to date)\b"
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
@@ -143,6 +165,8 @@ _INCOMPLETE = re.compile(
 )
 # The agent looked at something or tried it out: no result.
 _LOOKS = re.compile(r"^\W*I (?:also |then |just )?(?:ran|reran|checked|looked|read|reviewed|tested|tried)\b", re.I)
+_LIST_ITEM = re.compile(r"(\s*)(?:[-*+•]|\d{1,2}[.)])\s+\S")
+_MAX_LIST_ITEMS = 3
 _MIN_STEM_CHARS = 4
 # File names that are everyday words, so a sentence with one of them need not be about the file.
 _GENERIC_STEM_TEXT = (
@@ -150,6 +174,8 @@ _GENERIC_STEM_TEXT = (
     " package changelog state plan notes build install server client page home data"
 )
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
+# Where an agent keeps plans, memories and scratch files: below a hidden folder, or in a scratchpad.
+_AGENT_FOLDER = re.compile(r"/\.[\w-]+/|/scratchpad/")
 # What a command removes, or moves to another place.
 _REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )(?:rm\s+([^;&|\n]*)|mv\s+([^;&|\n]*)\s[^\s;&|]+)", re.M)
 _PATCH_REMOVES = re.compile(r"^(?:\*\*\* Delete File: |D )(\S[^\n]*)$", re.M)
@@ -231,10 +257,10 @@ def list_removed_paths(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths inside the project, or all if there are none."""
+    """Return the paths inside the project; if there are none those outside, without an agent's own files."""
     all_paths = list(paths)
     inside = [path for path in all_paths if not path.startswith(("/", "~", "..")) and ":" not in path]
-    return inside or all_paths
+    return inside or [path for path in all_paths if not _AGENT_FOLDER.search(path)]
 
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
@@ -346,6 +372,16 @@ def is_refuted(message: str, next_prompt: str) -> bool:
     return is_denied or bool(_REFUTES.search(reply))
 
 
+def is_taken_back(message: str, next_prompt: str) -> bool:
+    """Return whether the next prompt wants something other than what was just done, or says that it was wrong."""
+    return is_refuted(message, next_prompt) or bool(_RECONSIDERS.match(next_prompt[:_REPLY_CHARS].replace("’", "'")))
+
+
+def tells_state(sentence: str) -> bool:
+    """Return whether a sentence tells a state that the next call may change: "`main` is checked out"."""
+    return _STATE.search(sentence) is not None
+
+
 def takes_back_cause(message: str) -> bool:
     """Return whether the agent names another cause than before: "Actually, wait - the real issue is …"."""
     sentences = split_sentences(message[:_MAX_MESSAGE_CHARS])
@@ -383,6 +419,22 @@ def find_results(message: str, *, is_proven: bool = True) -> list[str]:
         # List items without punctuation are often names, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
     ]
+
+
+def list_sibling_results(message: str, sentence: str) -> list[str]:
+    """Return the results that the other items of a list report; empty if the sentence is in no list item."""
+    items = [(len(match[1]), line) for line in message.splitlines() if (match := _LIST_ITEM.match(line))]
+    results = [(depth, reported[0]) for depth, line in items if (reported := find_results(line))]
+    depths = [depth for depth, result in results if result == sentence]
+    return [result for depth, result in results if depth in depths[:1] and result != sentence]
+
+
+def quote_results(results: Sequence[str], count: int, max_chars: int) -> str:
+    """Quote the first of `count` results, and as many others as fit: one item must not stand for the whole list."""
+    shown = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars, overhead=4)[:_MAX_LIST_ITEMS]
+    if count == len(shown):
+        return join_names(shown, count, quote="“{}”")
+    return f"{', '.join(f'“{line}”' for line in shown)} and {count - len(shown)} more"
 
 
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:

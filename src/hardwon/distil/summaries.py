@@ -45,6 +45,7 @@ _CHATTER = re.compile(
 )
 _EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
+_ASKS_WHY = re.compile(r"\b(?:why|how come|what (?:caused|causes))\b", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 MAX_STEP_CHARS = 300
@@ -275,7 +276,8 @@ def _list_findings(
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
         is_answer = not _count_work(actions)  # the turn only answers a question
-        for sentence in phrasing.find_causes(turn.final_message):
+        answers_why = bool(_ASKS_WHY.search(turn.prompt[:_MAX_LINE_CHARS]))
+        for sentence in phrasing.find_causes(turn.final_message, answers_why=answers_why):
             is_specific = "`" in sentence or phrasing.count_names(sentence, actions)
             if is_answer or is_specific or phrasing.is_failure_cause(sentence):
                 causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
@@ -303,7 +305,9 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
         return []
     results: list[tuple[int, str]] = []
-    for turn, actions in zip(turns, actions_by_turn, strict=True):
+    for index, (turn, actions) in enumerate(zip(turns, actions_by_turn, strict=True)):
+        if _is_overtaken(turns, actions_by_turn, index):
+            continue
         work = _count_work(actions)
         is_review = bool(_REVIEWS.search(turn.prompt[:_MAX_LINE_CHARS])) and not any(
             action.kind in ("changed", "saved") for action in actions
@@ -314,14 +318,25 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
+        if any(map(_count_work, actions_by_turn[index + 1 :])):
+            counted = [item for item in counted if not phrasing.tells_state(item[1])] or [(0, "")]
         count, sentence = max(counted, key=lambda item: item[0])
         if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
-            results.append((work, f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"))
+            listed = [sentence, *phrasing.list_sibling_results(turn.final_message, sentence)]
+            results.append((work, phrasing.quote_results(listed, len(listed), _MAX_QUOTE_CHARS)))
     if not results:
         return []
     last = len(results) - 1
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
     return [results[index][1] for index in sorted({*busiest, last})]
+
+
+def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], index: int) -> bool:
+    """Return whether the next turn takes back what was done in a turn and does something else."""
+    following = index + 1
+    if following == len(turns) or not _count_work(actions_by_turn[following]):
+        return False
+    return phrasing.is_taken_back(turns[index].final_message, turns[following].prompt)
 
 
 def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
@@ -335,6 +350,8 @@ def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
     lines = [
         f"Committed {commit.short_hash}: “{shorten_line(commit.subject, 90)}”" for commit in commits[-_MAX_COMMITS:]
     ]
+    subjects = [subject for _, subject in phrasing.list_unreported_commits(actions)]
+    lines += [f"Committed “{shorten_line(subject, 90)}”" for subject in subjects[-_MAX_COMMITS:]]
     lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
     if changed_paths:
         lines.append(f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}")
@@ -379,9 +396,9 @@ def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> l
     lines = []
     for fix in standing[-3:]:
         action = fix.failed_actions[-1]
-        reason = shorten_line(describe_failure(action), 140)
-        line = f"{quote_code(action.label, 90)} fails"
-        lines.append(f"{line}: {reason}" if reason else line)
+        # Without a reason it may be the surroundings that failed, such as a package manager that asks for a terminal.
+        if reason := describe_failure(action):
+            lines.append(f"{quote_code(action.label, 90)} fails: {shorten_line(reason, 140)}")
     return lines
 
 

@@ -28,6 +28,7 @@ from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement, drop_near_dup
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
+from hardwon.shell.working_commands import is_read_only
 from hardwon.store.reflections import Evidence, Finding, SuggestedMemory
 from hardwon.text.excerpts import shorten_line, to_plain_line
 from hardwon.text.similarity import find_negated_words, is_same_statement, tokenize
@@ -54,6 +55,7 @@ _GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
 _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
 # A permission prompt, or a refusal that ends in a question, is no mistake.
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
+_CODE = re.compile(r"`([^`]+)`")
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
@@ -185,7 +187,8 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     words = prompt_requests.find_topic_words(topic.request)
     if len(words) >= _MIN_TOPIC_WORDS:
         return topic.request
-    outcome = to_plain_line(topic_outcomes.describe_outcome(facts, topic).text).strip("“”")
+    outcome = to_plain_line(topic_outcomes.describe_outcome(facts, topic).text)
+    outcome = outcome.removeprefix("“").partition("”")[0]  # the first sentence of several
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
     if request and words:
@@ -315,7 +318,11 @@ def _is_within(text: str, other: str) -> bool:
 def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
     """Return the best corrections of the session as suggested lessons."""
     episodes = sorted(
-        (candidate for candidate in find_episodes(story.steps) if candidate.score >= MIN_LESSON_SCORE),
+        (
+            candidate
+            for candidate in find_episodes(story.steps)
+            if candidate.score >= MIN_LESSON_SCORE and not _may_show_something_else(candidate)
+        ),
         key=lambda candidate: -candidate.score,
     )
     lessons = dict[tuple[str, str], SuggestedLesson]()
@@ -327,6 +334,17 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
         if not repeats_itself and not _NO_LESSON.search(lesson.problem) and not lesson.solution.endswith("?"):
             lessons.setdefault((lesson.problem, lesson.solution), lesson)
     return list(lessons.values())[:MAX_LESSONS]
+
+
+def _may_show_something_else(episode: Episode) -> bool:
+    """Return whether a command that only looks is replaced by another form of looking.
+
+    That the program accepts `cat -v` where it refused `cat -A` does not tell that it shows what was wanted.
+    """
+    if not episode.cure or not episode.cure.command or not is_read_only(episode.cure.command):
+        return False
+    named_words = {word for code in _CODE.findall(episode.solution) for word in code.split()}
+    return not named_words.isdisjoint(episode.added_arguments)
 
 
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:

@@ -87,7 +87,11 @@ def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
 
 
 def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
-    """Describe a plan shown at the end of the session if nothing was edited afterwards."""
+    """Describe a plan shown at the end of the session if nothing was edited afterwards.
+
+    Whether the person agreed to it is told only if they said so: Claude Code records a refusal too when they carry the
+    plan out in a fresh session.
+    """
     if not facts.exchanges:
         return []
     plans = [step for step in facts.exchanges[-1].steps if step.tool == transcript_story.PLAN_TOOL]
@@ -102,8 +106,15 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
         return []
     title = read_plan_title(plans[-1].content)
     steps = [quote_text(step, 80) for step in _PLAN_STEP.findall(plans[-1].content)[:3]]
-    text = f"Plan not done yet: {', '.join((quote_text(title, 120), *steps))}"
-    return [Statement(text, cite_step(facts, plans[-1], title), is_next_step=True)]
+    result = next((result for call, result in facts.calls.values() if call == plans[-1]), None)
+    is_agreed = result is not None and not result.failed and not result.refused
+    lead = "Plan not done yet" if is_agreed else "Plan at the end of the session, nothing of it done"
+    text = f"{lead}: {', '.join((quote_text(title, 120), *steps))}"
+    evidence = cite_step(facts, plans[-1], title)
+    if result and result.refused.strip():
+        text = f"{text}; you said: {quote_text(result.refused, 160)}"
+        evidence = (*evidence, *cite_step(facts, result, result.refused))
+    return [Statement(text, evidence, is_next_step=True)]
 
 
 def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
@@ -287,15 +298,17 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
 def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     """List the files that were changed after the last command that may have committed or undone changes."""
     edits = list[ToolAction]()
+    has_commits = False
     for action in facts.actions:
         call, _ = facts.calls[action.call.key]
         if action.kind == "changed" and not action.failed:
             edits.append(action)
         elif MOVES_CHANGES.search(call.command):
             edits = []
+            # Not only reported ones: rewriting gives a commit another hash, and `commit -q` prints none.
+            has_commits = has_commits or (action.kind == "saved" and not action.failed and "commit" in call.command)
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    has_commits = bool(phrasing.list_commits(facts.actions)) or bool(phrasing.list_unreported_commits(facts.actions))
     lead = "Changed after the last commit" if has_commits else "Not committed in this session"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]

@@ -42,6 +42,27 @@ _FILLER = r"(?:(?:and|but|so|or|well|wait|ok(?:ay)?|yes|yeah|sure|hm+)\b\W*)*"
 
 # What a request opens with; what it pastes below is material, not the request.
 ORDERS = PhraseTable(rf"^\W*{_POLITE}ROWS\b", ((_ORDER_VERBS, "please rename the tail of the kite"),))
+# Look at something; the change that a later "ok, do it" starts is another request.
+LOOK_ORDERS = PhraseTable(
+    rf"^\W*{_FILLER}{_POLITE}ROWS\b",
+    (
+        (
+            "analy[sz]e|audit|check|compare|debug|describe|explain|explore|find|investigate|look|plan|propose|read"
+            "|reproduce|review|suggest|summari[sz]e|think|verify",
+            "investigate the sway",
+        ),
+    ),
+)
+CHANGE_VERBS = PhraseTable(
+    r"\bROWS\b",
+    (
+        (
+            "add|address|bump|change|clean|correct|create|delete|drop|extract|fix|implement|improve|merge|migrate|move"
+            "|refactor|remove|rename|replace|resolve|rewrite|simplify|split|update|upgrade|write",
+            "check the reel and fix it",
+        ),
+    ),
+)
 # The agent writes the thing itself, so that an answer without any work is that thing and tells no outcome.
 ORDERS_TEXT = PhraseTable(
     rf"^\W*{_POLITE}ROWS\b", (("add|create|draft|generate|implement|make|spawn?|suggest|write", "write a poem"),)
@@ -85,19 +106,6 @@ RESTRAINS = PhraseTable(
     (
         (r"(?:there(?:'s| is) )?no need to", "no need to look at the tail of the other kite"),
         (r"(?:never|don't) (?:mind|bother|worry)", "never mind the tail"),
-    ),
-)
-# Wants something other than what was just done.
-RECONSIDERS = PhraseTable(
-    rf"^\W*{_FILLER}ROWS",
-    (
-        (r"(?:on second thoughts?|thinking (?:about it )?again|actually)\b", "hm, thinking again, keep the tail"),
-        (
-            r"(?:let'?s |can (?:we|you) |please )*(?:put|change|switch|roll|bring) (?:it|that|this|them) back\b",
-            "put it back",
-        ),
-        (r"(?:let'?s |can (?:we|you) |please )*(?:revert|undo) (?:it|that|this|them|the|your)\b", "please revert that"),
-        (r"(?:let'?s |can we )*(?:do|try|use) (?:this|that|\S+) instead\b", "let's use silk instead"),
     ),
 )
 # Hands over material for the request before.

@@ -10,7 +10,9 @@ from hardwon.distil.phrasing import is_pasted_line, strip_severity
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
     ASKS_FOR_WORK,
+    CHANGE_VERBS,
     HANDS_OVER,
+    LOOK_ORDERS,
     NAMES_WORK,
     NO_REQUEST,
     NODS,
@@ -240,6 +242,11 @@ def only_saves(text: str) -> bool:
 def wants_answer(request: str) -> bool:
     """Return whether a request is a question; "can you add it?" is an order."""
     return not ASKS_FOR_WORK.search(request) and (request.endswith("?") or bool(QUESTIONS.match(request)))
+
+
+def asks_to_look(request: str) -> bool:
+    """Return whether a request is a question, or an order to look at something and to change nothing."""
+    return bool(QUESTIONS.match(request)) or (bool(LOOK_ORDERS.match(request)) and not CHANGE_VERBS.search(request))
 
 
 def asks_for_work(request: str) -> bool:

@@ -11,8 +11,7 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
-from hardwon.handoff.phrases import QUESTIONS
-from hardwon.handoff.prompt_requests import hands_over, has_output, is_pasted, is_trivial_request, read_request
+from hardwon.handoff.prompt_requests import asks_to_look, hands_over, has_output, is_pasted, is_trivial_request, read_request
 from hardwon.handoff.statements import Statement
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflections import Evidence
@@ -88,8 +87,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
             # Its answer is about the pasted text, not about the request before.
             topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
-        # "ok, do it" after the answer to a question starts work that the question did not ask for.
-        follows_answer = bool(topics) and bool(QUESTIONS.match(topics[-1].request)) and not topics[-1].has_changes
+        # "ok, do it" after an answer or an analysis starts work that the request before did not ask for.
+        follows_answer = bool(topics) and asks_to_look(topics[-1].request) and not topics[-1].has_changes
         starts_work = is_changed and follows_answer
         if starts_work and not is_command and names_nothing:
             topics.append(Topic("", exchange.prompt, number, number, weight + 1, is_changed))

@@ -10,7 +10,7 @@ from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
 from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
 from hardwon.handoff.handoffs import OUTCOME_ARROW
-from hardwon.handoff.phrases import POINTS_BACK, RECONSIDERS, REVIEWS
+from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
 from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
 from hardwon.handoff.session_facts import (
     SessionFacts,
@@ -91,9 +91,7 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     next_prompt = facts.turns[following].prompt
     if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
         return True  # "I think we should change that"
-    is_taken_back = bool(RECONSIDERS.search(next_prompt[:_REPLY_CHARS]))
-    is_refuted = phrasing.is_refuted(facts.turns[topic.last].final_message, next_prompt)
-    return not has_commit and (is_taken_back or is_refuted)
+    return not has_commit and phrasing.is_taken_back(facts.turns[topic.last].final_message, next_prompt)
 
 
 def _is_pure_review(topic: Topic) -> bool:
@@ -113,11 +111,23 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
     request = _choose_committed_request(topic, outcome) if names_something else ""
     is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
+    if not is_commit and _answers_earlier_topic(facts, topic, outcome):
+        request = ""  # the agent sums up more than the last request
     if is_commit and not request:
         return None
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
     parts = [part for part in (quote_text(request, 160), outcome.text) if part]
     return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
+
+
+def _answers_earlier_topic(facts: SessionFacts, topic: Topic, outcome: Statement) -> bool:
+    """Return whether an outcome speaks of the request of a topic before, and of nothing in its own prompts."""
+    stems = find_stems(outcome.text)
+    prompts = [exchange.prompt.text for exchange in facts.exchanges[topic.first : topic.last + 1] if exchange.prompt]
+    if stems & find_stems(" ".join([topic.request, *prompts])):
+        return False
+    earlier_topics = facts.topics[: facts.topics.index(topic)]
+    return any(len(stems & find_stems(earlier.request)) >= _MIN_SHARED_STEMS for earlier in earlier_topics)
 
 
 def _choose_committed_request(topic: Topic, outcome: Statement) -> str:
@@ -169,9 +179,29 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     working = [number for number in speaking if facts.actions_by_turn[number]]
     for number in dict.fromkeys((*working[-1:], speaking[-1])):
         closing = _find_closing_statement(facts, number, topic.request)
-        if closing and not _names_lost_commit(facts, closing.text) and not _names_removed_file(facts, number, closing):
-            return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
+        if closing and _still_holds(facts, number, closing.text):
+            return _quote_with_siblings(facts, topic, number, closing)
     return Statement("")
+
+
+def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
+    """Return whether nothing later in the session overtakes what the agent said in an exchange."""
+    is_followed = any(
+        action.kind in WORKING_KINDS for actions in facts.actions_by_turn[number + 1 :] for action in actions
+    )
+    if is_followed and phrasing.tells_state(text):
+        return False
+    return not _names_lost_commit(facts, text) and not _names_removed_file(facts, number, text)
+
+
+def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:
+    """Quote the sentence that tells an outcome; of a list also its next items about the request, and their number."""
+    siblings = phrasing.list_sibling_results(get_closing_message(facts.exchanges[number]), closing.text)
+    holding = [line for line in siblings if _still_holds(facts, number, line)]
+    request_stems = find_stems(topic.request)
+    results = [closing.text, *(line for line in holding if find_stems(line) & request_stems and not DANGLES.match(line))]
+    plain_results = [line.replace("“", '"').replace("”", '"') for line in results]
+    return Statement(phrasing.quote_results(plain_results, 1 + len(holding), MAX_LINE_CHARS), closing.evidence)
 
 
 def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
@@ -180,10 +210,10 @@ def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
     return prompt is None or not only_saves(prompt.text)
 
 
-def _names_removed_file(facts: SessionFacts, number: int, closing: Statement) -> bool:
+def _names_removed_file(facts: SessionFacts, number: int, text: str) -> bool:
     """Return whether a statement names a file that later work, or a later answer, says is gone."""
-    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(closing.text)}
-    if not names or _SAYS_GONE.search(closing.text):
+    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(text)}
+    if not names or _SAYS_GONE.search(text):
         return False
     later_actions = [action for turn_actions in facts.actions_by_turn[number + 1 :] for action in turn_actions]
     removed_paths = [path.strip("./").lower() for path in phrasing.list_removed_paths(later_actions)]
