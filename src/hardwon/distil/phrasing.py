@@ -121,9 +121,10 @@ _HEDGED = re.compile(
     r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
-# Not done, or the finding of a review: "Medium: it now exits with 0".
+# Not done, missing, left as it was, or the finding of a review: "Medium: it now exits with 0".
 _NOT_DONE = re.compile(
-    r"\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
+    r"^\W*(?:no|there (?:is|are|was|were) no) |\b(?:left|kept|remains?|stays?)\b[^.;]{0,60}\b(?:untouched|unchanged|alone"
+    r"|as[- ]is|intact)\b|\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
     r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
     re.I,
 )
@@ -132,7 +133,7 @@ _DONE_VERBS = (
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
     "|generated|handled|implemented|improved|installed|introduced|made|merged|migrated|moved|opened|posted|published"
     "|pushed|ran|rebased|refactored|regenerated|registered|released|removed|renamed|replaced|reproduced|resolved"
-    "|restored|reverted|reviewed|rewrote|reworked|set|simplified|split|squashed|staged|stopped|switched|tagged"
+    "|restored|reverted|reviewed|rewrote|reworked|simplified|squashed|staged|stopped|switched|tagged"
     "|tightened|updated|upgraded|verified|wired|wrapped|wrote"
 )
 _RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_DONE_VERBS})\b", re.I)
@@ -150,6 +151,7 @@ _RESULT = re.compile(
 _PROVEN = re.compile(
     r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
     r"|tests|lint|all (?:[\w-]+ )?(?:tests|checks)|created and switched|switched|checked out|created (?:the )?branch"
+    r"|the commit (?:`[0-9a-f]+` )?(?:has been|was) (?:created|made)"
     r")\b",
     re.I,
 )

@@ -68,6 +68,7 @@ _COMMIT_MESSAGE = re.compile(
     r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
 )
 _QUIET_OPTIONS = frozenset(("-q", "--quiet"))
+_RAN_NOTHING = re.compile(r"\bno tests? (?:were |was )?(?:found|ran|run|to run|collected|executed)\b", re.I)
 _CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
 _DIFF_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
 _PULL_REQUEST = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
@@ -448,7 +449,7 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
         failed = True
     # Behind `;` or `|` the exit code is that of another program, so a check that complains may have failed.
     may_be_hidden = kind == "check" and not failed and not tally and _HIDES_EXIT_CODE.search(command)
-    if may_be_hidden and _has_complaint(text):
+    if (may_be_hidden and _has_complaint(text)) or (kind == "check" and not tally and _RAN_NOTHING.search(text)):
         kind = "ran"
     return ToolAction(call, kind, label, written_paths, **{**fields, "failed": failed}, tally=tally)
 

@@ -254,6 +254,24 @@ VERDICTS = PhraseTable(
         ),
     ),
 )
+# Tells how checks ended.
+CLAIMS_CHECKS = PhraseTable(
+    ROWS,
+    (
+        (
+            r"\b(?:tests?|lint\w*|checks?|builds?|type-?check\w*|suite)\b[^.;\n]{0,60}\b(?:pass(?:es|ed)?|clean\w*|green)\b",
+            "All 12 tests pass.",
+        ),
+        (r"\b(?:passes|passed)\b[^.;\n]{0,40}\b(?:tests?|lint|checks?|suite)\b", "It passed all checks."),
+    ),
+)
+DENIES_CHECKS = PhraseTable(
+    r"\bROWS\b",
+    (
+        ("(?:should|would|will|once|if|when|until|to|let me|let's|make sure|ensure|except|but)", "Once tests pass, push."),
+        (r"not|n't|fail(?:s|ed|ing|ures?)?(?<!0 failures)(?<!0 failed)(?<!0 fail)|pre-?existing", "Two tests do not pass."),
+    ),
+)
 NAMES_SAVED_WORK = PhraseTable(r"\bROWS", (("commit|push|merge|PR|pull request", "I pushed the tail."),))
 
 # --- What a task, a check or a command is ---

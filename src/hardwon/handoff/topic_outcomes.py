@@ -32,6 +32,8 @@ _FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
 _TELLS_REMOVAL = re.compile(
     r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
 )
+# "renamed from `kite/tail` to `kite/ribbon`"
+_RENAMES = re.compile(r"\bfrom `([\w@./:-]{3,80})` to `([\w@./:-]{3,80})`")
 # An outcome that itself tells of a removal still holds: "Deleted `start.py`".
 _SAYS_GONE = re.compile(r"\b(?:removed?|delet\w+|dropp?\w*|gone|moved?|renamed?|no longer)\b", re.I)
 # A second request of the same prompt.
@@ -121,13 +123,13 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
 
 
 def _answers_earlier_topic(facts: SessionFacts, topic: Topic, outcome: Statement) -> bool:
-    """Return whether an outcome speaks of the request of a topic before, and of nothing in its own prompts."""
+    """Return whether an outcome speaks of the request of a topic before, and hardly of its own prompts."""
     stems = find_stems(outcome.text)
     prompts = [exchange.prompt.text for exchange in facts.exchanges[topic.first : topic.last + 1] if exchange.prompt]
-    if stems & find_stems(" ".join([topic.request, *prompts])):
-        return False
+    own_count = len(stems & find_stems(" ".join([topic.request, *prompts])))
     earlier_topics = facts.topics[: facts.topics.index(topic)]
-    return any(len(stems & find_stems(earlier.request)) >= _MIN_SHARED_STEMS for earlier in earlier_topics)
+    shared_counts = [len(stems & find_stems(earlier.request)) for earlier in earlier_topics]
+    return max(shared_counts, default=0) >= own_count + _MIN_SHARED_STEMS
 
 
 def _choose_committed_request(topic: Topic, outcome: Statement) -> str:
@@ -191,7 +193,13 @@ def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
     )
     if is_followed and phrasing.tells_state(text):
         return False
-    return not _names_lost_commit(facts, text) and not _names_removed_file(facts, number, text)
+    is_renamed = any(
+        old_name in text and new_name not in text
+        for turn in facts.turns[number + 1 :]
+        for message in (turn.prompt, turn.final_message)
+        for old_name, new_name in _RENAMES.findall(message)
+    )
+    return not (is_renamed or _names_lost_commit(facts, text) or _names_removed_file(facts, number, text))
 
 
 def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:
