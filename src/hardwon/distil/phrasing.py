@@ -128,15 +128,21 @@ _NOT_DONE = re.compile(
     r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
     re.I,
 )
+_FINDING = re.compile(r"^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:", re.I)
 _DONE_VERBS = (
     "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
     "|generated|handled|implemented|improved|installed|introduced|made|merged|migrated|moved|opened|posted|published"
     "|pushed|ran|rebased|refactored|regenerated|registered|released|removed|renamed|replaced|reproduced|resolved"
-    "|restored|reverted|reviewed|rewrote|reworked|simplified|squashed|staged|stopped|switched|tagged"
+    "|restored|reverted|reviewed|rewrote|reworked|set|simplified|split|squashed|staged|stopped|switched|tagged"
     "|tightened|updated|upgraded|verified|wired|wrapped|wrote"
 )
-_RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_DONE_VERBS})\b", re.I)
+# "Set the key and run it" is an order.
+_RESULT_START = re.compile(
+    r"^\W*(?:[\w@-]*[./][\w./@-]*`?(?: \([^)]{1,40}\))?(?: ?[—–:]| -) (?:now )?)?"  # "`src/tail.py` — added a knot"
+    rf"(?:all |both |everything |successfully )?(?!set\b|split\b)(?:{_DONE_VERBS})\b",
+    re.I,
+)
 _RESULT = re.compile(
     r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then| successfully)*"
     r" (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
@@ -189,7 +195,7 @@ _REWRITES_HISTORY = re.compile(
 )
 _REWRITES_NOTHING = re.compile(r"\bup[ -]to[ -]date\b")
 _FORCED_PUSH = re.compile(r"^ *\+ ([0-9a-f]{7,40})\.\.\.[0-9a-f]{7,40} ", re.M)  # + old...new branch -> branch
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
+_QUOTED_OR_HEADING = re.compile(r"^\s*(?:>|#{1,6} ).*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
     r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
@@ -346,6 +352,11 @@ def _is_acknowledgement(sentence: str) -> bool:
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
 
 
+def is_finding(sentence: str) -> bool:
+    """Return whether a sentence is the finding of a review, which names its severity: "High: the reel never stops"."""
+    return _FINDING.match(sentence) is not None
+
+
 def find_causes(message: str, *, answers_why: bool = False) -> list[str]:
     """Return the sentences that state a cause as a fact.
 
@@ -441,7 +452,7 @@ def quote_results(results: Sequence[str], count: int, max_chars: int) -> str:
 
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:
     """Return the factual statements of an answer, without questions, plans, headings and quotations."""
-    spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
+    spoken = _QUOTED_OR_HEADING.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
     sentences = [line.lstrip("✅☑✔✓•—– ") for line in split_sentences(spoken)]
     if with_list_leads:
         sentences = [_end_list_lead(sentence) if sentence.endswith(":") else sentence for sentence in sentences]

@@ -30,10 +30,10 @@ _MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that t
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 800, 1_600
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 5, 6, 10, 3
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 2, 5, 6, 10, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
-_MIN_SHARED_WORDS = 3
+_MIN_SHARED_WORDS, _REPEATED_SHARE = 3, 0.7
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
 _ACTING_KINDS = ("saved", "check", "ran", "changed")
 WORKING_KINDS = ("saved", "ran", "changed")
@@ -272,12 +272,15 @@ def _list_findings(
     """Return causes that name something of their turn, fixed failures, and decisions."""
     next_prompts = [*(turn.prompt for turn in turns[1:]), ""]
     causes = []
-    for turn, actions, next_prompt in zip(turns, actions_by_turn, next_prompts, strict=True):
+    for number, (turn, actions, next_prompt) in enumerate(zip(turns, actions_by_turn, next_prompts, strict=True)):
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
         is_answer = not _count_work(actions)  # the turn only answers a question
+        is_followed = any(map(_count_work, actions_by_turn[number + 1 :]))
         answers_why = bool(_ASKS_WHY.search(turn.prompt[:_MAX_LINE_CHARS]))
         for sentence in phrasing.find_causes(turn.final_message, answers_why=answers_why):
+            if is_followed and phrasing.is_finding(sentence):
+                continue  # later work may have fixed it
             is_specific = "`" in sentence or phrasing.count_names(sentence, actions)
             if is_answer or is_specific or phrasing.is_failure_cause(sentence):
                 causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
@@ -287,7 +290,18 @@ def _list_findings(
         if "problem-solution" in observation.concepts and observation.title
     ]
     decisions = [f"“{observation.title}”" for observation in observations if observation.type == "decision"]
+    causes = _drop_repeated(causes)
     return [*causes[-_MAX_CAUSES:], *fixes[-_MAX_CAUSES:], *decisions]
+
+
+def _drop_repeated(lines: Sequence[str]) -> list[str]:
+    """Return the lines without those that a later one says again in nearly the same words."""
+    unique_lines = list[str]()
+    for line in reversed(lines):
+        words = tokenize(line)
+        if not any(len(words & tokenize(later)) >= _REPEATED_SHARE * len(words) for later in unique_lines):
+            unique_lines.append(line)
+    return unique_lines[::-1]
 
 
 def _tell_fix(observation: Observation) -> str:
@@ -304,7 +318,7 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     all_actions = chain.from_iterable(actions_by_turn)
     if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
         return []
-    results: list[tuple[int, str]] = []
+    results: list[tuple[int, list[str]]] = []
     for index, (turn, actions) in enumerate(zip(turns, actions_by_turn, strict=True)):
         if _is_overtaken(turns, actions_by_turn, index):
             continue
@@ -319,16 +333,21 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
         if any(map(_count_work, actions_by_turn[index + 1 :])):
-            counted = [item for item in counted if not phrasing.tells_state(item[1])] or [(0, "")]
-        count, sentence = max(counted, key=lambda item: item[0])
-        if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
-            listed = [sentence, *phrasing.list_sibling_results(turn.final_message, sentence)]
-            results.append((work, phrasing.quote_results(listed, len(listed), _MAX_QUOTE_CHARS)))
+            counted = [item for item in counted if not phrasing.tells_state(item[1])]
+        lines = list[str]()
+        for count, sentence in sorted(counted, key=lambda item: -item[0]):
+            siblings = phrasing.list_sibling_results(turn.final_message, sentence)
+            is_telling = count or (not lines and len(sentence.split()) >= _MIN_UNNAMED_WORDS)
+            if is_telling and not (lines and siblings):  # the list is told or counted already
+                lines.append(phrasing.quote_results([sentence, *siblings], 1 + len(siblings), _MAX_QUOTE_CHARS))
+        if lines:
+            results.append((work, lines))
     if not results:
         return []
     last = len(results) - 1
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
-    return [results[index][1] for index in sorted({*busiest, last})]
+    told = [results[index][1][0] for index in sorted(busiest)]
+    return [*told, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
 
 
 def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], index: int) -> bool:

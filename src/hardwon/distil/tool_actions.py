@@ -111,6 +111,7 @@ _RUNNER_WORDS = (
     " rush lerna moon dart flutter mix sbt lein zig tsx pre-commit"
 )
 _CHECK_RUNNERS = frozenset(_RUNNER_WORDS.split())
+_INSTALL_COMMANDS = frozenset(("add", "i", "install", "remove", "uninstall", "upgrade"))
 # Tools of the agents' own bookkeeping.
 _SILENT_TOOL_WORDS = (
     "TodoWrite TodoRead TaskCreate TaskUpdate TaskList TaskGet TaskStop KillShell KillBash TaskOutput"
@@ -501,7 +502,8 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
     if _HELP_ARGUMENTS.intersection(part.words[1:4]):
         return "looked"
     names = {part.program, *re.split(r"[\s:]+", " ".join(words[:4]))}
-    runs_check = part.program in _CHECK_RUNNERS and bool(_CHECK_COMMANDS & names)
+    is_install = subcommand in _INSTALL_COMMANDS or (part.program, subcommand) == ("npm", "ci")
+    runs_check = part.program in _CHECK_RUNNERS and bool(_CHECK_COMMANDS & names) and not is_install
     if part.program not in _CHECK_COMMANDS and not runs_check:
         return "ran"
     is_only_formatter = _FORMATTERS & names and not _CHECK_COMMANDS & (names - _FORMATTERS)

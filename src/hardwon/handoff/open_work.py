@@ -20,6 +20,7 @@ from hardwon.handoff.phrases import (
     BY_HAND,
     MOVES_CHANGES,
     NAMES_SAVED_WORK,
+    RESTORES_CHANGES,
     SANDBOXED,
     TAKES_UP,
     TOLD_BY_ANSWER,
@@ -45,6 +46,8 @@ _MAX_TASKS, _MAX_MANUAL_CHECKS = 3, 2
 _MAX_TOPICS_AFTER_PLAN = 4
 _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
+# Answers a question of that moment: "keep it only if you fly at night".
+_POINTS_TO_TALK = re.compile(r"^\W*\w+ (?:it|that|this|them|these|those)\b", re.I)
 # The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
@@ -230,6 +233,7 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 is_taken_up = len(stems & later_stems) >= _TAKEN_UP_SHARE * len(stems)
                 is_saved = has_later_commit and bool(NAMES_SAVED_WORK.search(step.text))
                 is_lasting = step.is_firm and stems and not TRANSITORY.search(step.text)
+                is_lasting = is_lasting and not _POINTS_TO_TALK.match(step.text)
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved and not _is_agreed_to(facts, number + 1):
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
@@ -303,7 +307,7 @@ def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
         call, _ = facts.calls[action.call.key]
         if action.kind == "changed" and not action.failed:
             edits.append(action)
-        elif MOVES_CHANGES.search(call.command):
+        elif MOVES_CHANGES.search(call.command) and not RESTORES_CHANGES.search(call.command):
             edits = []
             # Not only reported ones: rewriting gives a commit another hash, and `commit -q` prints none.
             has_commits = has_commits or (action.kind == "saved" and not action.failed and "commit" in call.command)

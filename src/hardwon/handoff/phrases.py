@@ -319,6 +319,10 @@ MOVES_CHANGES = PhraseTable(
         ("stash|restore|checkout|switch|clean", "git stash"),
     ),
 )
+# Puts changes aside, to run something without them, and takes them back.
+RESTORES_CHANGES = PhraseTable(
+    ROWS, ((r"\bgit\b[^|;&\n]*\bstash\b(?:.|\n)*\bgit\b[^|;&\n]*\bstash pop\b", "git stash; make; git stash pop"),)
+)
 PUSHES = PhraseTable(
     r"\bgit\b[^|;&\n]*\bROWS\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))", (("push", "git push -u origin main"),)
 )

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
-from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
+from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message, list_review_findings
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
 from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
@@ -204,7 +204,11 @@ def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
 
 def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:
     """Quote the sentence that tells an outcome; of a list also its next items about the request, and their number."""
-    siblings = phrasing.list_sibling_results(get_closing_message(facts.exchanges[number]), closing.text)
+    message = get_closing_message(facts.exchanges[number])
+    findings = list_review_findings(message)
+    if any(line.startswith(closing.text.rstrip("…")) for line in findings):
+        return Statement(phrasing.quote_results([closing.text], len(findings), MAX_LINE_CHARS), closing.evidence)
+    siblings = phrasing.list_sibling_results(message, closing.text)
     holding = [line for line in siblings if _still_holds(facts, number, line)]
     request_stems = find_stems(topic.request)
     results = [closing.text, *(line for line in holding if find_stems(line) & request_stems and not DANGLES.match(line))]
