@@ -52,7 +52,8 @@ _GENERIC_TEXT = """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 _ORDERS = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|and|now|then|please|let'?s|can you|could you)[\s,.!]+)*"
-    r"(?:add|create|deploy|fix|implement|merge|move|open|publish|rebase|release|remove|rename|revert|ship|update)\b",
+    r"(?:add|build|create|delete|deploy|fix|implement|investigate|merge|move|open|publish|rebase|refactor|release|remove"
+    r"|rename|revert|review|run|ship|test|update|write)\b",
     re.I,
 )
 # "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
