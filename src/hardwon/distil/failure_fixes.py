@@ -25,9 +25,10 @@ _SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precond
 _FILTERED = re.compile(r"\|\s*(?:grep|rg|head|awk)\b")
 # The agent says that a check passes: "all tests pass", "lint is clean".
 _CLAIMS_CLEAN = re.compile(
-    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
+    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}?\b(?:pass|clean|green)", re.I
 )
 _CLAIMS_ALL = re.compile(r"^\W*(?:all|everything)(?: is| are)?(?: now)? (?:pass(?:es|ing)?|green|clean)\b", re.I | re.M)
+_SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 _STOPPED_CODES = ("130", "137", "143")  # ended by a signal: somebody or a time limit stopped it
 # A stack frame, a line of the source, or a bare heading gives no reason.
 _TELLS_NOTHING = re.compile(r"at \S+ \(|File \"|\d+ \| |(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?$", re.I)
@@ -241,6 +242,11 @@ def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
 
 def _keep_ends(text: str) -> str:
     return text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
+
+
+def is_sandboxed(action: ToolAction) -> bool:
+    """Return whether the agent's sandbox forbade what a call tried, which is no failure of the project."""
+    return _SANDBOXED.search(action.text) is not None
 
 
 def find_reason(action: ToolAction) -> str:

@@ -151,6 +151,7 @@ _RESULT = re.compile(
     rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| both| \w+ly| already)* (?:{_DONE_VERBS})\b"
     r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
     r"|clean|complete|up to date)\b"
+    r"|\b(?:is|are) now (?:an?|one|the|two|three|four|in|at|part of)\b"
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )

@@ -12,7 +12,12 @@ from itertools import chain
 
 from hardwon.agents.fields import get_text
 from hardwon.distil import phrasing, tool_actions
-from hardwon.distil.failure_fixes import describe_failure, find_failure_fixes, find_standing_failures
+from hardwon.distil.failure_fixes import (
+    describe_failure,
+    find_failure_fixes,
+    find_standing_failures,
+    is_sandboxed,
+)
 from hardwon.distil.observations import find_opened_pull, quote_code
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.text.excerpts import (
@@ -416,7 +421,7 @@ def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> l
     for fix in standing[-3:]:
         action = fix.failed_actions[-1]
         # Without a reason it may be the surroundings that failed, such as a package manager that asks for a terminal.
-        if reason := describe_failure(action):
+        if (reason := describe_failure(action)) and not is_sandboxed(action):
             lines.append(f"{quote_code(action.label, 90)} fails: {shorten_line(reason, 140)}")
     return lines
 

@@ -11,6 +11,7 @@ from hardwon.distil.failure_fixes import (
     find_failure_fixes,
     find_standing_failures,
     is_said_to_pass,
+    is_sandboxed,
 )
 from hardwon.distil.summaries import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
@@ -21,7 +22,6 @@ from hardwon.handoff.phrases import (
     MOVES_CHANGES,
     NAMES_SAVED_WORK,
     RESTORES_CHANGES,
-    SANDBOXED,
     TAKES_UP,
     TOLD_BY_ANSWER,
     TRANSITORY,
@@ -260,7 +260,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
     for failure in standing_failures:
         action = failure.failed_actions[-1]
         reason = describe_failure(action)
-        if reason and not SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
+        if reason and not is_sandboxed(action) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-3:] or _list_failing_subagent_checks(facts)
@@ -276,7 +276,7 @@ def _list_failing_subagent_checks(facts: SessionFacts) -> list[Statement]:
         runs = [other for other in actions if other.failed and other.label == action.label]
         reason = describe_failure(action)
         has_passed = any(other.kind == "check" and not other.failed for other in facts.actions)
-        if reason and len(runs) > 1 and not has_passed and not SANDBOXED.search(action.text):
+        if reason and len(runs) > 1 and not has_passed and not is_sandboxed(action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-1:]

@@ -299,14 +299,6 @@ LITTLE_TALLIES = PhraseTable(
         ("1 pass", "1 passed"),
     ),
 )
-# The agent's sandbox forbade it, so it is no open failure of the project.
-SANDBOXED = PhraseTable(
-    ROWS,
-    (
-        (r"operation not permitted|\bEPERM\b", "listen EPERM"),
-        ("sandbox[- ](?:denied|restrict)", "sandbox-denied"),
-    ),
-)
 # Make or move commits, so that the last reported hash may be outdated.
 MOVES_HEAD = PhraseTable(
     r"\bgit\b[^|;&\n]*\bROWS\b", (("commit|rebase|reset|merge|cherry-pick|revert|pull", "git pull --rebase"),)

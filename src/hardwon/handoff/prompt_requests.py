@@ -246,7 +246,7 @@ def wants_answer(request: str) -> bool:
 
 def asks_to_look(request: str) -> bool:
     """Return whether a request is a question, or an order to look at something and to change nothing."""
-    return bool(QUESTIONS.match(request)) or (bool(LOOK_ORDERS.match(request)) and not CHANGE_VERBS.search(request))
+    return wants_answer(request) or (bool(LOOK_ORDERS.match(request)) and not CHANGE_VERBS.search(request))
 
 
 def asks_for_work(request: str) -> bool:
