@@ -97,7 +97,7 @@ _REFUTES = re.compile(
     r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
     re.I,
 )
-# "hm, thinking again, keep it", "put it back", "please revert that", "let's use silk instead", "sorry, I meant the reel".
+# "hm, thinking again, keep it", "put it back", "revert that", "let's use silk instead", "sorry, I meant the reel".
 _RECONSIDERS = re.compile(
     r"^\W*(?:(?:and|but|so|or|well|wait|ok(?:ay)?|yes|yeah|sure|hm+|sorry|oops)\b\W*)*"
     r"(?:let's |can (?:we|you) |please )*(?:(?:on second thoughts?|thinking (?:about it )?again|actually|I meant?)\b"
@@ -107,8 +107,9 @@ _RECONSIDERS = re.compile(
     re.I,
 )
 _STATE = re.compile(
-    r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving|up and running"
-    r"|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending|ahead|behind|waiting|open)\b"
+    r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving"
+    r"|up and running|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending"
+    r"|ahead|behind|waiting|open)\b"
     r"|\bwork(?:ing|tree)(?: tree| directory)?(?: is)?(?: now)? clean\b|\b(?:now|currently) on (?:branch )?`",
     re.I,
 )
@@ -124,7 +125,7 @@ _HEDGED = re.compile(
 )
 # Not done, missing, left as it was, or the finding of a review: "Medium: it now exits with 0".
 _NOT_DONE = re.compile(
-    r"^\W*(?:no|there (?:is|are|was|were) no) |\b(?:left|kept|remains?|stays?)\b[^.;]{0,60}\b(?:untouched|unchanged|alone"
+    r"^\W*(?:no|there (?:is|are|was|were) no) |\b(?:left|kept|remains?|stays?)\b.{0,60}\b(?:untouched|unchanged|alone"
     r"|as[- ]is|intact)\b|\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
     r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
     re.I,

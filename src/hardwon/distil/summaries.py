@@ -35,7 +35,15 @@ _MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that t
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 800, 1_600
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 2, 5, 6, 10, 3
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = (
+    20,
+    3,
+    2,
+    5,
+    6,
+    10,
+    3,
+)
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
 _MIN_SHARED_WORDS, _REPEATED_SHARE = 3, 0.7

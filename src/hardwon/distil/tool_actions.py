@@ -67,7 +67,7 @@ _COMMIT_MESSAGE = re.compile(
     r"""\bgit commit\b[^\n]*?\s(?:-\w*m|--message)[ =]*"""
     r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
 )
-_QUIET_OPTIONS = frozenset(("-q", "--quiet"))
+_QUIET_OPTION = re.compile(r"-[a-z]*q[a-z]*|--quiet")
 _RAN_NOTHING = re.compile(r"\bno tests? (?:were |was )?(?:found|ran|run|to run|collected|executed)\b", re.I)
 _CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
 _DIFF_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
@@ -266,7 +266,7 @@ def find_unreported_commit(action: ToolAction) -> str:
     # Behind `;`, `|` or `||` the exit code need not be that of the commit.
     is_certain = bool(commits) and not _HIDES_EXIT_CODE.search(working_commands.get_command_code(command))
     is_silent = not action.text.strip() and any(
-        part.program != "git" or _QUIET_OPTIONS & set(part.words) for part in commits
+        part.program != "git" or any(map(_QUIET_OPTION.fullmatch, part.words)) for part in commits
     )
     has_confirmation = is_silent or bool(_CONFIRMS_COMMIT.search(action.text))
     if not is_certain or not has_confirmation or failures.has_failure_words(action.text[:_MAX_INSPECTED_CHARS]):

@@ -35,7 +35,8 @@ _MIN_FINDING_WORDS = 6  # a shorter line with a severity is a heading
 _QUOTATION_MARKS = "\"'“‘"  # a sentence that opens with one is a text that the agent proposes
 # The numbered items of a section of a review, up to its next heading.
 _FINDINGS_SECTION = re.compile(
-    r"^(?:#{1,4} +|\*\*)(?:\w+ )?(?:findings|issues)(?: found)?:?(?:\*\*)?:?\s*$(?P<body>.*?)(?=^#|^\*\*\w[^\n]*\*\*:?$|\Z)",
+    r"^(?:#{1,4} +|\*\*)(?:\w+ )?(?:findings|issues)(?: found)?:?(?:\*\*)?:?\s*$"
+    r"(?P<body>.*?)(?=^#|^\*\*\w[^\n]*\*\*:?$|\Z)",
     re.I | re.M | re.S,
 )
 _NUMBERED_ITEM = re.compile(r"^\d{1,2}[.)]\s+(\S.*)$", re.M)

@@ -332,7 +332,11 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
         solution_start = lesson.solution[:_COMPARED_CHARS]
         is_elided = '"…"' in lesson.solution  # a program of several lines
         repeats_itself = problem_start in lesson.solution or solution_start in lesson.problem
-        if not (repeats_itself or is_elided) and not _NO_LESSON.search(lesson.problem) and not lesson.solution.endswith("?"):
+        if (
+            not (repeats_itself or is_elided)
+            and not _NO_LESSON.search(lesson.problem)
+            and not lesson.solution.endswith("?")
+        ):
             lessons.setdefault((lesson.problem, lesson.solution), lesson)
     return list(lessons.values())[:MAX_LESSONS]
 

@@ -268,8 +268,14 @@ CLAIMS_CHECKS = PhraseTable(
 DENIES_CHECKS = PhraseTable(
     r"\bROWS\b",
     (
-        ("(?:should|would|will|once|if|when|until|to|let me|let's|make sure|ensure|except|but)", "Once tests pass, push."),
-        (r"not|n't|fail(?:s|ed|ing|ures?)?(?<!0 failures)(?<!0 failed)(?<!0 fail)|pre-?existing", "Two tests do not pass."),
+        (
+            "(?:should|would|will|once|if|when|until|to|let me|let's|make sure|ensure|except|but)",
+            "Once tests pass, push.",
+        ),
+        (
+            r"not|n't|fail(?:s|ed|ing|ures?)?(?<!0 failures)(?<!0 failed)(?<!0 fail)|pre-?existing",
+            "Two tests do not pass.",
+        ),
     ),
 )
 NAMES_SAVED_WORK = PhraseTable(r"\bROWS", (("commit|push|merge|PR|pull request", "I pushed the tail."),))

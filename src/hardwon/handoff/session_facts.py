@@ -11,7 +11,14 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
-from hardwon.handoff.prompt_requests import asks_to_look, hands_over, has_output, is_pasted, is_trivial_request, read_request
+from hardwon.handoff.prompt_requests import (
+    asks_to_look,
+    hands_over,
+    has_output,
+    is_pasted,
+    is_trivial_request,
+    read_request,
+)
 from hardwon.handoff.statements import Statement
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflections import Evidence

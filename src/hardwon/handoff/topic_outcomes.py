@@ -211,7 +211,10 @@ def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing
     siblings = phrasing.list_sibling_results(message, closing.text)
     holding = [line for line in siblings if _still_holds(facts, number, line)]
     request_stems = find_stems(topic.request)
-    results = [closing.text, *(line for line in holding if find_stems(line) & request_stems and not DANGLES.match(line))]
+    results = [
+        closing.text,
+        *(line for line in holding if find_stems(line) & request_stems and not DANGLES.match(line)),
+    ]
     plain_results = [line.replace("“", '"').replace("”", '"') for line in results]
     return Statement(phrasing.quote_results(plain_results, 1 + len(holding), MAX_LINE_CHARS), closing.evidence)
 
