@@ -110,7 +110,7 @@ _STATE = re.compile(
     r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving"
     r"|up and running|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending"
     r"|ahead|behind|waiting|open)\b"
-    r"|\bwork(?:ing|tree)(?: tree| directory)?(?: is)?(?: now)? clean\b|\b(?:now|currently) on (?:branch )?`",
+    r"|\bwork(?:ing )?(?:tree|directory)\b|\bcurrently\b|\bnow on (?:branch )?`",
     re.I,
 )
 _DENIES = re.compile(r"^\W*no\b(?=[,.!]|\W+(?:that|it|this|the)\b)", re.I)

@@ -11,7 +11,13 @@ from hardwon.handoff import transcript_story
 from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message, list_review_findings
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
-from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
+from hardwon.handoff.prompt_requests import (
+    find_stems,
+    find_topic_words,
+    is_trivial_request,
+    only_saves,
+    wants_answer,
+)
 from hardwon.handoff.session_facts import (
     SessionFacts,
     Topic,
@@ -26,12 +32,14 @@ from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, quote_text
 from hardwon.text.excerpts import join_names, shorten_line
 
 _MAX_TOPICS, _MAX_FILES = 6, 8
+_REPLACING_EXCHANGES = 2  # a question about what was done, then what to do instead
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
 _FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
 # "Removed the two videos `assets/a.mp4` and …": what stands directly behind the verb.
 _TELLS_REMOVAL = re.compile(
     r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
 )
+_INSTEAD = re.compile(r"\binstead\b(?! of (?:failing|crashing|being)\b)", re.I)
 # "renamed from `kite/tail` to `kite/ribbon`"
 _RENAMES = re.compile(r"\bfrom `([\w@./:-]{3,80})` to `([\w@./:-]{3,80})`")
 # An outcome that itself tells of a removal still holds: "Deleted `start.py`".
@@ -82,7 +90,11 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     later_topics = facts.topics[facts.topics.index(topic) + 1 :]
     if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
         return True  # the findings of a review hold until the next one
-    if following == len(facts.exchanges) or not has_changes(facts.actions_by_turn[following]):
+    if following == len(facts.exchanges):
+        return False
+    if _is_replaced(facts, topic):
+        return True
+    if not has_changes(facts.actions_by_turn[following]):
         return False
     hashes = {
         commit.short_hash
@@ -94,6 +106,23 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
         return True  # "I think we should change that"
     return not has_commit and phrasing.is_taken_back(facts.turns[topic.last].final_message, next_prompt)
+
+
+def _is_replaced(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether the next request does something else instead, in files that the topic changed without a commit."""
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
+    paths = set(phrasing.list_files_modified(actions))
+    if not paths or any(action.kind == "saved" for action in actions):
+        return False
+    following = topic.last + 1
+    for number in range(following, min(following + _REPLACING_EXCHANGES, len(facts.exchanges))):
+        prompt = facts.turns[number].prompt
+        if is_trivial_request(prompt):  # "yes please" to "Shall I use silk instead?"
+            prompt = facts.turns[number - 1].final_message.rpartition("\n")[2]
+        is_same_file = not paths.isdisjoint(phrasing.list_files_modified(facts.actions_by_turn[number]))
+        if is_same_file and _INSTEAD.search(prompt):
+            return True
+    return False
 
 
 def _is_pure_review(topic: Topic) -> bool:

@@ -370,3 +370,23 @@ def test_a_cause_said_twice_is_learned_once_and_a_finding_that_may_be_fixed_is_n
     ]
     learned = summarise_turns(*turns).learned
     assert learned.count("knots") == 1 and "reel.py" not in learned
+
+
+def test_edits_do_not_mend_a_missing_program() -> None:
+    torn = "--- FAIL: TestTail (0.00s)\n    tail_test.go:4: torn\nFAIL\tkite/tail\t0.1s"
+    calls = [
+        bash("go test ./...", "mise WARN missing: go\nzsh:1: command not found: go", code=127),
+        edit("tail.go", "wool", "silk"),
+        bash("go test ./...", torn, code=1),
+        edit("tail.go", "silk", "nylon"),
+        bash("go test ./...", "ok  \tkite/tail\t0.1s"),
+    ]
+    learned = summarise_turns(turn("Make the tail hold", calls, "Done.")).learned
+    assert "command not found" not in learned
+
+
+def test_a_state_that_later_work_may_have_changed_is_not_completed() -> None:
+    first_turn = turn("Sew it", [edit("src/tail.py", "2", "4")], "Restored the working tree of `src/tail.py`.", 1)
+    second_turn = turn("Sew more", [edit("src/tail.py", "4", "6")], "Added 2 m to `src/tail.py`.", 2)
+    assert "working tree" not in summarise_turns(first_turn, second_turn).completed
+    assert "working tree" in summarise_turns(first_turn).completed

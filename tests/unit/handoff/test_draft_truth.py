@@ -191,3 +191,17 @@ def test_another_way_to_look_at_a_file_is_no_lesson(tmp_path: Path) -> None:
     transcript.bash("cat -v src/tail.py", "length = 2")
     transcript.agent("It has no tabs.")
     assert build_transcript_draft(transcript, tmp_path).lessons == ()
+
+
+def test_work_that_was_replaced_by_the_alternative_the_agent_offered_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew the tail of the kite to the frame.")
+    transcript.edit("src/tail.py", "glue", "silk")
+    transcript.agent("The tail of the kite is now sewn to the frame with `silk`.")
+    transcript.person("what does nylon do?")
+    transcript.agent("`nylon` is lighter. Shall I use nylon for the tail instead?")
+    transcript.person("yes please")
+    transcript.edit("src/tail.py", "silk", "nylon")
+    transcript.agent("Replaced the seam of the tail in `src/tail.py` by nylon.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "with `silk`" not in text and "by nylon" in text
