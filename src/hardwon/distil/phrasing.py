@@ -87,6 +87,10 @@ _DANGLES = re.compile(
     r"|you (?:have|get|need) (?:it|that|this|them)\b)",
     re.I,
 )
+# "So the tail tears", "But it holds", "Because of this", "Worth telling because …", "Do not cut it because …".
+_CONTINUES = re.compile(
+    r"^\W*(?:(?:so|but|and|because|worth|tempting|do not|don't)\b|(?:today |now )?(?:it|they|you)\b)", re.I
+)
 # The person says that the answer before did not help.
 _REFUTES = re.compile(
     r"^\W*(?:(?:hm+|ok(?:ay)?|sorry|but|well|ugh|argh)\b\W*)*(?:nope\b|still\b|that'?s (?:not|wrong)|(?:it|that|this)"
@@ -376,8 +380,8 @@ def find_causes(message: str, *, answers_why: bool = False) -> list[str]:
 
 
 def _is_dangling(sentence: str) -> bool:
-    """Return whether a sentence names neither its subject nor anything of the code."""
-    return bool(_DANGLES.match(sentence)) and not _NAME.search(sentence)
+    """Return whether a sentence goes on with another one, or names neither its subject nor anything of the code."""
+    return bool(_CONTINUES.match(sentence)) or (bool(_DANGLES.match(sentence)) and not _NAME.search(sentence))
 
 
 def is_refuted(message: str, next_prompt: str) -> bool:
