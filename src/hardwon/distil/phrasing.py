@@ -272,10 +272,10 @@ def list_removed_paths(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths inside the project; if there are none those outside, without an agent's own files."""
+    """Return the paths inside the project, then those outside that are no agent's own files."""
     all_paths = list(paths)
     inside = [path for path in all_paths if not path.startswith(("/", "~", "..")) and ":" not in path]
-    return inside or [path for path in all_paths if not _AGENT_FOLDER.search(path)]
+    return [*inside, *(path for path in all_paths if path not in inside and not _AGENT_FOLDER.search(path))]
 
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
