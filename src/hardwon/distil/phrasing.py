@@ -110,6 +110,8 @@ _RECONSIDERS = re.compile(
     r"|^\W*(?:sorry|oops|my (?:bad|mistake)|correction)\b",
     re.I,
 )
+_TAKES_OUT = re.compile(r"\b(?:remove|delete|drop|get rid of|take out|undo|revert)((?:[ \t]+[\w`'./-]+){1,4})", re.I)
+_STEM_CHARS = 5
 _STATE = re.compile(
     r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving"
     r"|up and running|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending"
@@ -395,6 +397,16 @@ def is_refuted(message: str, next_prompt: str) -> bool:
 def is_taken_back(message: str, next_prompt: str) -> bool:
     """Return whether the next prompt wants something other than what was just done, or says that it was wrong."""
     return is_refuted(message, next_prompt) or bool(_RECONSIDERS.match(next_prompt[:_REPLY_CHARS].replace("’", "'")))
+
+
+def is_taken_out(sentence: str, later_prompt: str) -> bool:
+    """Return whether a later prompt orders to remove what a sentence names: "remove the ribbons please"."""
+    words = {word[:_STEM_CHARS] for word in re.findall(r"[a-z]{4,}", sentence.lower())}
+    for removed in _TAKES_OUT.findall(later_prompt[: 2 * _REPLY_CHARS]):
+        removed_words = set(re.findall(r"[a-z]{4,}", removed.lower())) - _GENERIC_WORDS
+        if words.intersection(word[:_STEM_CHARS] for word in removed_words):
+            return True
+    return False
 
 
 def tells_state(sentence: str) -> bool:

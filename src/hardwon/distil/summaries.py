@@ -345,8 +345,9 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
-        if any(map(_count_work, actions_by_turn[index + 1 :])):
-            counted = [item for item in counted if not phrasing.tells_state(item[1])]
+        later_work = zip(turns[index + 1 :], actions_by_turn[index + 1 :], strict=True)
+        later_prompts = [later.prompt for later, later_actions in later_work if _count_work(later_actions)]
+        counted = [item for item in counted if not _is_outdated(item[1], later_prompts)]
         lines = list[str]()
         for count, sentence in sorted(counted, key=lambda item: -item[0]):
             siblings = phrasing.list_sibling_results(turn.final_message, sentence)
@@ -361,6 +362,13 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
     told = [results[index][1][0] for index in sorted(busiest)]
     return [*told, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
+
+
+def _is_outdated(sentence: str, later_prompts: Sequence[str]) -> bool:
+    """Return whether later work may have changed the state that a sentence tells, or removed what it names."""
+    if later_prompts and phrasing.tells_state(sentence):
+        return True
+    return any(phrasing.is_taken_out(sentence, prompt) for prompt in later_prompts)
 
 
 def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], index: int) -> bool:

@@ -228,7 +228,14 @@ def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
         for message in (turn.prompt, turn.final_message)
         for old_name, new_name in _RENAMES.findall(message)
     )
-    return not (is_renamed or _names_lost_commit(facts, text) or _names_removed_file(facts, number, text))
+    is_taken_out = not _SAYS_GONE.search(text) and any(
+        phrasing.is_taken_out(text, turn.prompt)
+        for turn, actions in zip(facts.turns[number + 1 :], facts.actions_by_turn[number + 1 :], strict=True)
+        if has_changes(actions)
+    )
+    return not (
+        is_renamed or is_taken_out or _names_lost_commit(facts, text) or _names_removed_file(facts, number, text)
+    )
 
 
 def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:

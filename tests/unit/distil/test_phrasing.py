@@ -109,3 +109,21 @@ def test_plans_and_scratch_files_of_an_agent_are_no_files_of_the_project() -> No
     paths = ["/home/dev/.claude/plans/tail.md", "/tmp/claude-1/scratchpad/probe.py"]
     assert phrasing.select_project_paths(paths) == []
     assert phrasing.select_project_paths([*paths, "/home/dev/reel/a.py"]) == ["/home/dev/reel/a.py"]
+
+
+def test_a_prompt_orders_to_remove_what_a_sentence_names() -> None:
+    assert phrasing.is_taken_out("The guide now shows `gifs` of the kite.", "remove the gifs please")
+    assert not phrasing.is_taken_out("The guide now shows `gifs` of the kite.", "remove the lamp from the reel")
+    assert not phrasing.is_taken_out("The guide now shows `gifs` of the kite.", "sew the gifs together")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "So the kite falls because `reel.py` drops the line.",
+        "It falls because `reel.py` drops the line of the kite.",
+        "Do not cut it because `reel.py` needs all of the line.",
+    ],
+)
+def test_a_cause_that_goes_on_with_another_sentence_is_left_out(sentence: str) -> None:
+    assert phrasing.find_causes(sentence) == []

@@ -205,3 +205,14 @@ def test_work_that_was_replaced_by_the_alternative_the_agent_offered_is_not_told
     transcript.agent("Replaced the seam of the tail in `src/tail.py` by nylon.")
     text = "\n".join(list_summary(transcript, tmp_path))
     assert "with `silk`" not in text and "by nylon" in text
+
+
+def test_what_a_later_prompt_orders_to_remove_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("The pictures of the guide do not move.")
+    transcript.edit("docs/guide.md", "png", "gif")
+    transcript.agent("Changed the pictures of `docs/guide.md` to ribbons of `gifs`.")
+    transcript.person("would a link be better? remove the gifs please")
+    transcript.edit("docs/guide.md", "gif", "link")
+    transcript.agent("Replaced them by a link in `docs/guide.md`.")
+    assert [line for line in list_summary(transcript, tmp_path) if "ribbons of" in line] == []
