@@ -59,6 +59,7 @@ _CHATTER = re.compile(
 _EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
 _ASKS_WHY = re.compile(r"\b(?:why|how come|what (?:caused|causes))\b", re.I)
+_TELLS_COMMIT = re.compile(r"^\W*(?:committed|amended|commit\b)", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 MAX_STEP_CHARS = 300
@@ -332,6 +333,7 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
         return []
     results: list[tuple[int, list[str]]] = []
+    hashes = [commit.short_hash for _, commit in phrasing.list_commits(list(chain.from_iterable(actions_by_turn)))]
     for index, (turn, actions) in enumerate(zip(turns, actions_by_turn, strict=True)):
         if _is_overtaken(turns, actions_by_turn, index):
             continue
@@ -342,6 +344,8 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         is_report = (work or turn is turns[-1]) and not is_review
         is_proven = any(action.tally or tool_actions.parse_commits(action.text) for action in actions)
         sentences = phrasing.find_results(turn.final_message, is_proven=is_proven) if is_report else []
+        # "Committed as `1a2b3c4`" says again what is told of the commit.
+        sentences = [line for line in sentences if not _TELLS_COMMIT.match(line) or not any(map(line.count, hashes))]
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]

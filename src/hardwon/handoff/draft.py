@@ -23,6 +23,7 @@ from hardwon.handoff.handoffs import (
     SAID_LEAD,
     THEN_LEAD,
 )
+from hardwon.handoff.phrases import UNPUSHED
 from hardwon.handoff.session_facts import SessionFacts, Topic
 from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.handoff.transcript_story import Story
@@ -233,7 +234,9 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     if last_commit:
         action, commit = last_commit
         is_pushed = session_results.is_pushed(facts, action)
-        text = f"The last commit is {commit.short_hash} on {commit.branch}{', pushed' if is_pushed else ''}"
+        is_unpushed = not is_pushed and bool(UNPUSHED.search(facts.turns[-1].final_message))
+        state = ", pushed" if is_pushed else ", not pushed" if is_unpushed else ""
+        text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
         if is_pushed or not any(commit.short_hash[:7] in step.text for step in steps):
             statements.append(Statement(text, session_facts.cite_action(facts, action, commit.short_hash)))
     if not phrasing.list_commits(facts.actions):  # else they are an open end

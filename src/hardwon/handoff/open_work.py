@@ -15,7 +15,7 @@ from hardwon.distil.failure_fixes import (
 )
 from hardwon.distil.summaries import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.handoff import transcript_story
+from hardwon.handoff import session_results, transcript_story
 from hardwon.handoff.phrases import (
     ANNOUNCES,
     BY_HAND,
@@ -25,6 +25,7 @@ from hardwon.handoff.phrases import (
     TAKES_UP,
     TOLD_BY_ANSWER,
     TRANSITORY,
+    UNPUSHED,
 )
 from hardwon.handoff.prompt_requests import find_stems, is_trivial_request, read_plan_title
 from hardwon.handoff.session_facts import (
@@ -194,6 +195,8 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
             # If the session was cut off, only firm steps count, and offers that the last prompt did not answer.
             is_open = not is_cut_off or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
             is_outdated = number != last and TRANSITORY.search(step.text)
+            if step.is_state and UNPUSHED.search(step.text) and session_results.find_last_commit(facts):
+                continue  # the resume prompt tells it with the last commit
             if not is_open or is_outdated:
                 continue
             statement = _cite_next_step(facts, step, number)

@@ -321,6 +321,7 @@ MOVES_CHANGES = PhraseTable(
 RESTORES_CHANGES = PhraseTable(
     ROWS, ((r"\bgit\b[^|;&\n]*\bstash\b(?:.|\n)*\bgit\b[^|;&\n]*\bstash pop\b", "git stash; make; git stash pop"),)
 )
+UNPUSHED = PhraseTable(r"\bROWS\b", (("unpushed", "still unpushed"), (r"not (?:yet )?pushed", "not pushed")))
 PUSHES = PhraseTable(
     r"\bgit\b[^|;&\n]*\bROWS\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))", (("push", "git push -u origin main"),)
 )

@@ -390,3 +390,10 @@ def test_a_state_that_later_work_may_have_changed_is_not_completed() -> None:
     second_turn = turn("Sew more", [edit("src/tail.py", "4", "6")], "Added 2 m to `src/tail.py`.", 2)
     assert "working tree" not in summarise_turns(first_turn, second_turn).completed
     assert "working tree" in summarise_turns(first_turn).completed
+
+
+def test_words_about_a_commit_that_is_told_are_left_out() -> None:
+    commit = bash('git commit -am "Sew a longer tail"', "[main 1a2b3c4] Sew a longer tail\n 1 file changed")
+    answer = "Committed the longer tail of the kite as `1a2b3c4` and pushed it with all of its knots to `main`."
+    completed = summarise_turns(turn("Sew it", [edit("src/tail.py", "2", "4"), commit], answer)).completed
+    assert "Committed 1a2b3c4" in completed and "knots" not in completed

@@ -216,3 +216,16 @@ def test_what_a_later_prompt_orders_to_remove_is_not_told(tmp_path: Path) -> Non
     transcript.edit("docs/guide.md", "gif", "link")
     transcript.agent("Replaced them by a link in `docs/guide.md`.")
     assert [line for line in list_summary(transcript, tmp_path) if "ribbons of" in line] == []
+
+
+def test_that_the_last_commit_is_not_pushed_is_told_with_it(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail and commit it.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash('git commit -am "Sew a longer tail"', "[main 1a2b3c4] Sew a longer tail\n 1 file changed")
+    transcript.agent(
+        "Committed the longer tail to `main`. Not pushed and no PR opened, say the word if you want either."
+    )
+    assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
+        "The last commit is 1a2b3c4 on main, not pushed"
+    ]
