@@ -110,12 +110,18 @@ _RECONSIDERS = re.compile(
     r"|^\W*(?:sorry|oops|my (?:bad|mistake)|correction)\b",
     re.I,
 )
-_TAKES_OUT = re.compile(r"\b(?:remove|delete|drop|get rid of|take out|undo|revert)((?:[ \t]+[\w`'./-]+){1,4})", re.I)
+_TAKES_OUT = re.compile(
+    r"\b(?:remove|delete|drop|get rid of|take out|undo|revert|should(?:n't| not) (?:need to )?(?:be|have|use))"
+    r"((?:[ \t]+[\w`'./-]+){1,4})",
+    re.I,
+)
 _STEM_CHARS = 5
 _STATE = re.compile(
     r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving"
     r"|up and running|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending"
-    r"|ahead|behind|waiting|open)\b"
+    r"|ahead|behind|waiting|open|failing|broken)\b"
+    r"|\b(?:did not|didn't|have not|haven't|has not|not yet) (?:been )?(?:commit|push|merg)\w*\b"
+    r"|\bnot (?:committed|pushed|merged)\b"
     r"|\bwork(?:ing )?(?:tree|directory)\b|\bcurrently\b|\bnow on (?:branch )?`",
     re.I,
 )

@@ -180,6 +180,7 @@ VAGUE = PhraseTable(
             r"I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$",
             "I've completed the task.",
         ),
+        ("I(?:'ve| have) got", "I've got the tail and its seam."),
         ("I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over)", "I looked at it."),
     ),
 )

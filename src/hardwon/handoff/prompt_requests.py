@@ -249,5 +249,10 @@ def asks_to_look(request: str) -> bool:
     return wants_answer(request) or (bool(LOOK_ORDERS.match(request)) and not CHANGE_VERBS.search(request))
 
 
+def orders_change(request: str) -> bool:
+    """Return whether a request names a change, also by a verb that no table has: "Lengthen the seam"."""
+    return bool(CHANGE_VERBS.search(request)) or (bool(_ACTS_ON.match(request)) and not LOOK_ORDERS.match(request))
+
+
 def asks_for_work(request: str) -> bool:
     return bool(ASKS_FOR_WORK.search(request) or NAMES_WORK.search(request) or ORDERS.match(request))

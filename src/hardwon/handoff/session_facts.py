@@ -17,6 +17,7 @@ from hardwon.handoff.prompt_requests import (
     has_output,
     is_pasted,
     is_trivial_request,
+    orders_change,
     read_request,
 )
 from hardwon.handoff.statements import Statement
@@ -95,7 +96,7 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
             topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
         # "ok, do it" after an answer or an analysis starts work that the request before did not ask for.
-        follows_answer = bool(topics) and asks_to_look(topics[-1].request) and not topics[-1].has_changes
+        follows_answer = bool(topics) and not topics[-1].has_changes and _is_answered(topics[-1], exchanges[number - 1])
         starts_work = is_changed and follows_answer
         if starts_work and not is_command and names_nothing:
             topics.append(Topic("", exchange.prompt, number, number, weight + 1, is_changed))
@@ -110,6 +111,12 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
         else:
             topics.append(Topic(request, source, number, number, weight + 1, is_changed))
     return tuple(topics)
+
+
+def _is_answered(topic: Topic, exchange: Exchange) -> bool:
+    """Return whether a topic asks for no change, as a question does, or a request to which the agent offers one."""
+    has_offer = bool(exchange.steps) and exchange.steps[-1].text.rstrip().endswith("?")
+    return asks_to_look(topic.request) or (has_offer and not orders_change(topic.request))
 
 
 def _weigh_action(action: ToolAction) -> int:

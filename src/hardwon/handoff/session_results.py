@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import parse_check_targets
+from hardwon.distil.summaries import WORKING_KINDS
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
@@ -162,6 +163,11 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
                     final_causes.append(statement)
                 elif phrasing.is_root_cause(line, has_fault=has_fault):
                     earlier_causes.append(statement)
+        is_followed = any(
+            action.kind in WORKING_KINDS for actions in facts.actions_by_turn[number + 1 :] for action in actions
+        )
+        if is_followed:
+            final_causes = [cause for cause in final_causes if not phrasing.tells_state(cause.text)]
         # What the agent names on the way to the answer holds only until it names the next.
         is_cut_off = number == len(facts.exchanges) - 1 and is_unfinished(facts)
         causes += final_causes or ([] if is_cut_off else earlier_causes[-1:])

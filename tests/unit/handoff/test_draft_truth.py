@@ -229,3 +229,34 @@ def test_that_the_last_commit_is_not_pushed_is_told_with_it(tmp_path: Path) -> N
     assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
         "The last commit is 1a2b3c4 on main, not pushed"
     ]
+
+
+@pytest.mark.parametrize(
+    ("closing", "order"),
+    [
+        ("Implemented the seam of the tail in `src/tail.py` and did not commit.", "Lengthen the tail by 2 m."),
+        ("Opened the seam of the tail in `src/tail.py` as a stacked kite.", "it shouldn't need to be stacked, mend it"),
+    ],
+)
+def test_what_later_work_made_untrue_is_not_told(tmp_path: Path, closing: str, order: str) -> None:
+    transcript = Transcript()
+    transcript.person("Sew the seam of the tail of the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent(closing)
+    transcript.person(order)
+    transcript.edit("src/tail.py", "4", "6")
+    transcript.agent("Done with it.")
+    assert [line for line in list_summary(transcript, tmp_path) if "did not commit" in line or "stacked" in line] == []
+
+
+def test_work_that_the_agent_offered_is_not_the_outcome_of_a_request_for_an_opinion(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("can you revbiew the tail of the kite and its knots?")
+    transcript.bash("cat src/tail.py", "length = 2")
+    transcript.agent("The tail is short. Shall I sew 2 m to it?")
+    transcript.person("yes")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.")
+    assert list_summary(transcript, tmp_path)[-1] == (
+        "“Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.”"
+    )
