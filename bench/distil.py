@@ -23,8 +23,8 @@ from hook import HOOK
 
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import summarise_session
-from hardwon.store import db, observations, reports, sessions, turns
-from hardwon.store.reports import Report
+from hardwon.store import db, events, observations, sessions, turns
+from hardwon.store.events import Report
 from hardwon.text.characters import estimate_tokens
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
@@ -104,7 +104,7 @@ def record_events(connection: db.Connection) -> None:
     while batch := list(islice(reports_left, BATCH)):
         with db.transaction(connection):
             for report in batch:
-                reports.store_report(connection, report)
+                events.store_report(connection, report)
 
 
 def distil_session(connection: db.Connection, session: int) -> None:

@@ -24,7 +24,7 @@ from hardwon import settings
 from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson, measure_lesson
 from hardwon.agents.transcript_steps import load_transcript_module
-from hardwon.efficacy.ledger import build_proofs, refresh_ledger
+from hardwon.efficacy.delivery_changes import build_proofs, update_deliveries
 from hardwon.efficacy.proof import PROVEN, LessonProof
 from hardwon.lessons.delivery import draw_fraction
 from hardwon.lessons.manifest import compile_entries
@@ -33,7 +33,7 @@ from hardwon.store import db, efficacy
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.store.efficacy import MEASURED, UNCHANGED_STATE, LessonState
-from hardwon.store.reports import insert_deliveries, store_report
+from hardwon.store.events import insert_deliveries, store_report
 from hardwon.types import Delivery, Event, Lesson, ManifestEntry
 from hardwon.worker.hook_responder import HookResponder
 
@@ -111,7 +111,7 @@ def simulate_home(home: str, user: User, count: int, firings: int, chance: rando
                     state = states.get(lesson.id, UNCHANGED_STATE)
                     store_firing(connection, lesson, state, user, number, secret, chance, now)
             now += 86_400
-            refresh_ledger(connection, home, now)
+            update_deliveries(connection, home, now)
             states = efficacy.list_lesson_states(connection)
             for proof in build_proofs(connection, home):
                 update_run(runs[proof.lesson.id], proof, states.get(proof.lesson.id, UNCHANGED_STATE), number + 1)

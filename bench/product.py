@@ -60,7 +60,7 @@ class Call:
     at: str
     agent_name: str
     session: str
-    subagent: str
+    subagent_id: str
     cwd: str
     tool: str
     command: str
@@ -112,14 +112,14 @@ def read_calls(source: Transcript) -> tuple[list[Call], str, str]:
         for numbered_lines, _ in opened.portions:
             for number, line in numbered_lines:
                 for step in reader.read_line(number, line):
-                    if hidden.should_hide(step):
+                    if hidden.check_next_step(step):
                         continue
                     if step.at:
                         times.append(step.at)
                     if step.kind == "call" and not is_hardwon_call(step):
-                        waiting[(step.agent, step.call)] = step
+                        waiting[(step.subagent_id, step.call)] = step
                     elif step.kind == "result":
-                        call = waiting.pop((step.agent, step.call), None)
+                        call = waiting.pop((step.subagent_id, step.call), None)
                         if call is not None:
                             calls.append(_join_call(source, call, step))
     calls.sort(key=lambda call: call.line)
@@ -136,7 +136,7 @@ def _join_call(source: Transcript, call: Any, result: Any) -> Call:
         at=call.at,
         agent_name=source.agent_name,
         session=call.session,
-        subagent=call.agent,
+        subagent_id=call.subagent_id,
         cwd=call.cwd,
         tool=call.tool,
         command=call.command,
@@ -256,7 +256,7 @@ class _ClaimsInMemory(SessionClaims):
 
     def __init__(self, event: Event, delivered: set[tuple[str, str, str]]) -> None:
         super().__init__("", event)
-        self._session, self._told = (event.session, event.agent), delivered
+        self._session, self._told = (event.session, event.subagent_id), delivered
 
     def take_lesson(self, entry: ManifestEntry) -> bool:
         key = (*self._session, entry.id)
@@ -336,7 +336,7 @@ def _make_event(call: Call) -> Event:
         call.session,
         call.cwd,
         id=call.key,
-        agent=call.subagent,
+        subagent_id=call.subagent_id,
         tool=call.tool,
         tool_use_id=call.key,
         command=call.command,

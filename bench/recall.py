@@ -32,7 +32,7 @@ from recall_data import CUTS, HERE, Conversation, compute_recall, read_conversat
 from hardwon.search import indexing
 from hardwon.search.search import search_records
 from hardwon.search.words import STOP_WORDS
-from hardwon.store import db, reports
+from hardwon.store import db, events
 
 MIN_RECALL_AT_10 = 0.70
 MIN_LEAD = 0.05  # of the first answer over naive FTS5
@@ -49,13 +49,13 @@ def store_conversation(connection: db.Connection, talk: Conversation) -> dict[st
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
     turn_ids = {}
     with db.transaction(connection):
-        project = reports.find_or_create_project(connection, f"/{talk.name}", "", 0.0)
+        project = events.find_or_create_project(connection, f"/{talk.name}", "", 0.0)
         for number, turn in enumerate(talk.turns):
             at = datetime.strptime(turn.date, "%I:%M %p on %d %B, %Y").timestamp() + number
             key = f"{talk.name} {turn.id}"
-            reports.store_report(
+            events.store_report(
                 connection,
-                reports.Report(
+                events.Report(
                     key,
                     "claude-code",
                     f"{talk.name} {turn.session}",

@@ -27,7 +27,7 @@ from typing import Any
 from hardwon.search import indexing, records, words
 from hardwon.search.search import search_records
 from hardwon.search.words import STOP_WORDS
-from hardwon.store import db, jobs, reports
+from hardwon.store import db, events, jobs
 from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
 
 CUTS = (1, 5, 10)
@@ -101,7 +101,7 @@ def _group_by_repository(connection: db.Connection, corpus: str) -> None:
         for number, transcript in connection.execute("select id, transcript from sessions").fetchall():
             repository = repositories.get(os.path.relpath(transcript, corpus))
             if repository:
-                project = reports.find_or_create_project(connection, f"/corpus/{repository}", "", 0.0)
+                project = events.find_or_create_project(connection, f"/corpus/{repository}", "", 0.0)
                 connection.execute("update sessions set project = ? where id = ?", (project, number))
 
 

@@ -31,7 +31,7 @@ from search import COLUMNS, generate_texts
 from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.search import indexing
-from hardwon.store import db, memories, reflections, reports
+from hardwon.store import db, events, memories, reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import Reflection
 from hardwon.types import Delivery, Memory
@@ -98,7 +98,7 @@ def fill_home(home: str) -> list[str]:
         deliveries = [
             (f"d{n}", starts[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *lesson_fields) for n in numbers
         ]
-        reports.insert_deliveries(connection, [Delivery(*item) for item in deliveries])
+        events.insert_deliveries(connection, [Delivery(*item) for item in deliveries])
     insert_memories_and_handoffs(connection, now)
     indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.close()

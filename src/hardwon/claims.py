@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import make_private_folder, open_plain_file, to_safe_name
+from hardwon.paths import make_private_folder, read_text, to_safe_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def get_claim_folder(home: str, session: str, kind: str = "") -> str:
     return os.path.join(home, "claims", kind + to_safe_name(session))
 
 
-def build_claim_name(subagent: str, lesson_id: str) -> str:
+def build_claim_name(subagent_id: str, lesson_id: str) -> str:
     """Return the file name of a claim. Sub-agents have their own context, so they have their own claims."""
-    owner = to_safe_name(subagent) if subagent else "main"
+    owner = to_safe_name(subagent_id) if subagent_id else "main"
     return f"{owner}.{to_safe_name(lesson_id)}"
 
 
@@ -86,8 +86,7 @@ def _create_claim(path: str) -> int:
 def _find_claim_time(path: str, token: str) -> float | None:
     """Return when another took this claim; None if this token owns it, LONG_AGO if the file cannot say."""
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
-            text = file.read()
+        text = read_text(path, errors="replace")
         if f" {token}\n" in text:
             return None
         if not text:

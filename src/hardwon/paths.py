@@ -73,6 +73,12 @@ def open_plain_file(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "not a plain file", path)
 
 
+def read_text(path: str, encoding: str = "utf-8", errors: str = "strict", max_chars: int = -1) -> str:
+    """Return the text of a file, or its beginning; OSError at once if it is a pipe or a device."""
+    with open(path, encoding=encoding, errors=errors, opener=open_plain_file) as file:
+        return file.read(max_chars)
+
+
 def write_private(path: str, content: bytes) -> None:
     """Replace a file in the home atomically, with mode 0600."""
     make_private_folder(os.path.dirname(path))

@@ -32,8 +32,7 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
     """Return the pauses and the faults of the file; both are empty if there is no file."""
     path = os.path.join(home, paths.PAUSES)
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-            lines = file.read(_MAX_FILE_CHARS).splitlines()
+        lines = paths.read_text(path, errors="replace", max_chars=_MAX_FILE_CHARS).splitlines()
     except FileNotFoundError:
         return [], []
     except OSError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import open_plain_file
+from hardwon.paths import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ def find_project_path(folder: str) -> str:
         return folder  # from another system, or made up: not a local folder
     root = find_git_root(os.path.realpath(folder))
     return _find_main_worktree(root) or root
+
+
+def get_folder_name(path: str) -> str:
+    """Return the last name of a folder's path, which may be of Windows, in a transcript from another machine."""
+    separator = "\\" if path[1:3] == ":\\" else "/"
+    return path.rstrip(separator).rpartition(separator)[2] or path
 
 
 def list_equivalent_folders(folder: str) -> list[str]:
@@ -74,8 +80,7 @@ def _find_main_worktree(top: str) -> str:
 
 
 def _read_git_file(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape", opener=open_plain_file) as file:
-        return file.read(4096)
+    return read_text(path, errors="surrogateescape", max_chars=4096)
 
 
 def find_sessions_folder(cwd: str) -> str:
@@ -105,8 +110,7 @@ def _can_hold_drafts(top: str) -> bool:
 
     try:
         # The repository decides for everybody who works in it.
-        with open(os.path.join(top, _CONFIG_PATH), encoding="utf-8-sig", opener=open_plain_file) as file:
-            config = json.load(file)
+        config = json.loads(read_text(os.path.join(top, _CONFIG_PATH), "utf-8-sig"))
     except FileNotFoundError:
         return True
     except (OSError, ValueError, RecursionError):
@@ -120,15 +124,12 @@ def read_remote_url(project_path: str) -> str:
     if not os.path.isdir(git_folder):
         git_folder = project_path  # a bare repository
     try:
-        with open(
-            os.path.join(git_folder, "config"), encoding="utf-8", errors="replace", opener=open_plain_file
-        ) as file:
-            lines = file.read(100_000).splitlines()
+        config = read_text(os.path.join(git_folder, "config"), errors="replace", max_chars=100_000)
     except OSError:
         return ""
     section = ""
     urls = dict[str, str]()
-    for line in map(str.strip, lines):
+    for line in map(str.strip, config.splitlines()):
         if line.startswith("["):
             section = line
         elif section.startswith("[remote ") and line.replace(" ", "").startswith("url="):

@@ -116,8 +116,7 @@ def read_config(home: str) -> dict[str, Any]:
     """Return the contents of config.json, an empty dict if the file is missing; UserError if it is broken."""
     path = get_config_path(home)
     try:
-        with open(path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            text = file.read()
+        text = paths.read_text(path, "utf-8-sig")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

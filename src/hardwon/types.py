@@ -113,6 +113,21 @@ def replace(value: T, **changes: object) -> T:
     return type(value)(**{**fields, **changes})
 
 
+def dump_record(value: object) -> dict[str, Any]:
+    """Return the fields by their names in the database, the spool and the API."""
+    return {get_record_key(name): field for name, field in value.__dict__.items()}
+
+
+def load_record(cls: type[T], record: Mapping[str, Any]) -> T:
+    """Return what `dump_record` wrote; TypeError if fields are missing or unknown."""
+    return cls(**{"subagent_id" if key == "agent" else key: field for key, field in record.items()})
+
+
+def get_record_key(field_name: str) -> str:
+    """Return a field's name outside of the code, where the id of a sub-agent has always been called `agent`."""
+    return "agent" if field_name == "subagent_id" else field_name
+
+
 @frozen
 class Event:
     """An immutable fact that a hook or a transcript reported; `kind` is Claude Code's name for it, for every agent."""
@@ -123,7 +138,7 @@ class Event:
     cwd: str
     id: str = ""
     at: float = 0.0
-    agent: str = ""
+    subagent_id: str = ""
     source: str = ""
     prompt: str = ""
     tool: str = ""
@@ -240,7 +255,7 @@ class Delivery:
     at: float
     host: str
     session: str
-    agent: str
+    subagent_id: str
     kind: str
     tool: str
     lesson: str
@@ -285,7 +300,7 @@ class MinedEpisode:
     host: str
     path: str
     session: str
-    agent: str
+    subagent_id: str
     project: str
     at: str
     score: float
@@ -304,7 +319,7 @@ class Call:
     response: str = ""
     outcome: str = "fine"
     signature: str = ""
-    agent: str = ""
+    subagent_id: str = ""
     duration: float | None = None  # milliseconds
 
 

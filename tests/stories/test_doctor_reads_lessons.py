@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from hardwon import clock
-from hardwon.store import db, reports, transcripts
+from hardwon.store import db, events, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, ReadPosition
 from tests.support.house import GIT_STASH, House, bash, lesson
@@ -106,7 +106,7 @@ def test_what_is_gone_or_was_of_use_long_ago_is_stale(house: House, own_home: st
     delivery = Delivery(
         "e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", get_lesson_id(house, once), once, "", "note"
     )
-    reports.insert_deliveries(connection, [delivery])
+    events.insert_deliveries(connection, [delivery])
     connection.close()
     advice = {check["found"].split()[0]: check for check in read_advice(house)["stale"]}
     assert sorted(advice) == sorted([scoped, about_path, once])

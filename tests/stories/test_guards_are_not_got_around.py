@@ -11,8 +11,6 @@ from time import time
 
 import pytest
 
-from hardwon.agents import AGENT_NAMES
-from hardwon.self_protection import commands
 from hardwon.self_protection.commands import find_agent_variable
 from hardwon.worker import lifecycle
 from tests.support.house import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
@@ -259,10 +257,6 @@ def test_an_agent_may_not_approve_through_our_own_commands(asked_house: House, c
 )
 def test_an_agent_may_not_pass_for_a_person(asked_house: House, command: str) -> None:
     assert asked_house.ask("s1", bash(command)).denied
-
-
-def test_the_guards_know_every_agent() -> None:
-    assert tuple(AGENT_NAMES) == commands.AGENTS
 
 
 def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:

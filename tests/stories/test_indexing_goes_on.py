@@ -12,7 +12,7 @@ import pytest
 
 from hardwon import paths
 from hardwon.search import indexing
-from hardwon.store import db, documents, reports
+from hardwon.store import db, documents, events
 from hardwon.worker.background import JobRunner
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import House
@@ -32,9 +32,9 @@ def connection(house: House) -> Iterator[db.Connection]:
         with db.transaction(opened_connection):
             for number in range(2 * BATCH):
                 call: dict[str, Any] = {"tool": "Bash", "input": '{"command": "ls"}', "response": f"file {number}"}
-                reports.store_report(
+                events.store_report(
                     opened_connection,
-                    reports.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
+                    events.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
                 )
         yield opened_connection
 

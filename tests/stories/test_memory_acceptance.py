@@ -17,7 +17,7 @@ import pytest
 
 from hardwon.actions import decisions
 from hardwon.lessons.adding import LOG
-from hardwon.lessons.start_replies import START_LIMIT
+from hardwon.text.brief_layout import BRIEF_CHARACTERS
 from tests.support.claude_transcript import TranscriptWriter
 from tests.support.handoff_drafts import DraftWriter
 from tests.support.house import GIT_STASH, House
@@ -454,7 +454,7 @@ def test_retrieval_k_is_an_upper_bound(two_projects: TwoProjects) -> None:
         assert len(two_projects.search(two_projects.kite, "tune the winch", "--limit", str(most))) == most
     brief = two_projects.brief(two_projects.kite)
     assert len(re.findall(r"^ +O\d+ ", brief, re.MULTILINE)) == 7
-    assert len(brief) <= START_LIMIT + 500
+    assert len(brief) <= BRIEF_CHARACTERS + 500
 
 
 INJECTION = (

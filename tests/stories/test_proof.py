@@ -13,7 +13,7 @@ from time import sleep
 import pytest
 
 from hardwon import clock
-from hardwon.efficacy import ledger
+from hardwon.efficacy import delivery_changes
 from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS, draw_fraction
 from hardwon.lessons.manifest_index import open_index
 from hardwon.store import db, efficacy
@@ -230,8 +230,8 @@ def draw_names(house: House, count: int) -> Iterator[tuple[str, str]]:
         name: draw_fraction(index.secret, name, index.read_entry(0).id)
         for name in (f"drawn{number}" for number in range(100 * count))
     }
-    silent = [name for name, fraction in fractions.items() if fraction < ledger.PROVEN_SHARE]
-    told_names = [name for name, fraction in fractions.items() if fraction > ledger.FIRST_SHARE]
+    silent = [name for name, fraction in fractions.items() if fraction < delivery_changes.PROVEN_SHARE]
+    told_names = [name for name, fraction in fractions.items() if fraction > delivery_changes.FIRST_SHARE]
     return zip(silent[:count], told_names[:count], strict=True)
 
 

@@ -82,8 +82,10 @@ def test_one_session_is_shown_in_the_order_of_time(house: House) -> None:
         "active",
         7,
     )
+    house.ask("aaaa-1", used("Read", {"file_path": f"{KITE}/src/mast.py"}, {"file": {}}, cwd=KITE))
     output = house.ok("sessions", "show", "aaaa-1").out
-    at = [output.index(word) for word in ("> mend the build", "Bash: make", "note: made-up", "Bash: git stash")]
+    shown = ("> mend the build", "Bash: make", "note: made-up", "Bash: git stash", "Read: src/mast.py")
+    at = [output.index(word) for word in shown]
     assert at == sorted(at)
 
 
@@ -211,3 +213,10 @@ def test_a_copy_of_a_session_and_a_damaged_line_add_nothing(house: House, own_ho
         file.write(b'{"type": "user", "mess\n\xff\xfe\n')
     report = house.ok("import", "transcripts", "--json").json()
     assert (report["prompts"], report["events"], report["faults"]) == (1, 1, [])
+
+
+def test_an_imported_search_is_shown_by_its_pattern(house: House, own_home: str) -> None:
+    transcript = TranscriptWriter(own_home).person("where is the mast made?")
+    transcript.result(transcript.call("Grep", {"pattern": "build_mast", "path": f"{KITE}/src"}), "src/mast.py").write()
+    house.ok("import", "transcripts")
+    assert "Grep: build_mast\n" in house.ok("sessions", "show", transcript.session).out

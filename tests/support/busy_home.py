@@ -11,10 +11,10 @@ from hardwon import clock
 from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.shell import failures
-from hardwon.store import candidates, db, jobs, observations, reports, runs, sessions, transcripts
+from hardwon.store import candidates, db, jobs, observations, runs, sessions, transcripts
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
-from hardwon.store.reports import Report
+from hardwon.store.events import Report, find_or_create_project, insert_deliveries, store_report
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, Observation, ReadPosition, Summary
 from tests.support import busy_home_records
@@ -109,7 +109,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             summary,
             lesson.delivery,
         )
-        reports.insert_deliveries(connection, [delivery])
+        insert_deliveries(connection, [delivery])
     _store_candidates(connection, now, hostile)
     _store_runs(connection, now)
     busy_home_records.fill(connection, home, now, HOSTILE if hostile else "")
@@ -128,11 +128,9 @@ def _store_session(connection: db.Connection, number: int, at: float, hostile: b
         "transcript": f"/home/dev/.claude/projects/{name}/{number}.jsonl",
     }
     with db.transaction(connection):
-        project = reports.find_or_create_project(connection, f"{cwd}{text}", "", at)
+        project = find_or_create_project(connection, f"{cwd}{text}", "", at)
         for key, kind, more in _build_reports(number, at, text + (LONG if hostile else "")):
-            reports.store_report(
-                connection, Report(key=f"{number}-{key}", kind=kind, project=project, **fields, **more)
-            )
+            store_report(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **fields, **more))
     (row,) = sessions.find_by_name(connection, fields["session"])[:1]
     observation = Observation(
         f"o{number}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from hardwon.search import indexing, vectors
 from hardwon.search.search import SearchResult, search_records
-from hardwon.store import db, reports
+from hardwon.store import db, events
 from tests.support.new_store import connect_to_new_store
 
 NOW = 1_795_000_000.0
@@ -28,10 +28,10 @@ class Library:
         self._count += 1
         at = at or NOW - 10 * DAY + self._count
         with db.transaction(self.connection):
-            number = reports.find_or_create_project(self.connection, project, "", NOW)
-            reports.store_report(
+            number = events.find_or_create_project(self.connection, project, "", NOW)
+            events.store_report(
                 self.connection,
-                reports.Report(
+                events.Report(
                     f"p{self._count}", "claude-code", session, "UserPromptSubmit", at, project, number, prompt=text
                 ),
             )

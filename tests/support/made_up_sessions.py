@@ -25,16 +25,18 @@ class Session(NamedTuple):
     never: tuple[str, ...] = ()
 
 
-def call(tool: str, tool_input: dict[str, Any], response: object = "", outcome: str = "fine", agent: str = "") -> Call:
+def call(
+    tool: str, tool_input: dict[str, Any], response: object = "", outcome: str = "fine", subagent_id: str = ""
+) -> Call:
     number = next(_numbers)
     text = response if isinstance(response, str) else json.dumps(response)
-    return Call(f"k{number}", float(number), tool, tool_input, text, outcome, agent=agent)
+    return Call(f"k{number}", float(number), tool, tool_input, text, outcome, subagent_id=subagent_id)
 
 
-def bash(command: str, output: str = "", *, code: int = 0, agent: str = "") -> Call:
+def bash(command: str, output: str = "", *, code: int = 0, subagent_id: str = "") -> Call:
     """Return a shell call as a transcript has it."""
     text = f"Exit code {code}\n{output}" if code else output
-    return call("Bash", {"command": command}, text, "failed" if code else "fine", agent)
+    return call("Bash", {"command": command}, text, "failed" if code else "fine", subagent_id)
 
 
 def bash_by_hook(command: str, stdout: str = "", stderr: str = "") -> Call:
@@ -42,8 +44,8 @@ def bash_by_hook(command: str, stdout: str = "", stderr: str = "") -> Call:
     return call("Bash", {"command": command}, {"stdout": stdout, "stderr": stderr, "interrupted": False})
 
 
-def read(path: str, text: str = "import os\n", *, agent: str = "") -> Call:
-    return call("Read", {"file_path": f"{ROOT}/{path}"}, text, agent=agent)
+def read(path: str, text: str = "import os\n", *, subagent_id: str = "") -> Call:
+    return call("Read", {"file_path": f"{ROOT}/{path}"}, text, subagent_id=subagent_id)
 
 
 def edit(path: str, old_text: str, new_text: str, line: int = 1) -> Call:
@@ -144,8 +146,8 @@ def _build_release_session() -> Session:
             {"description": "Find every caller of fly", "prompt": "Find them"},
             {"status": "completed", "agentId": "agent-7", "content": [{"type": "text", "text": "Two callers."}]},
         ),
-        read("src/wind.py", LONG_OUTPUT, agent="agent-7"),
-        bash("rg 'fly\\(' src", LONG_OUTPUT, agent="agent-7"),
+        read("src/wind.py", LONG_OUTPUT, subagent_id="agent-7"),
+        bash("rg 'fly\\(' src", LONG_OUTPUT, subagent_id="agent-7"),
         write("src/kite/kite.py", source),
         bash_by_hook("npm test", "Tests:       2 failed, 40 passed, 42 total"),
         write("tests/kite.test.js", "test('flies', () => {})\n"),

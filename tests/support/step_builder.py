@@ -16,13 +16,15 @@ TYPES = "Exit code 1\nsrc/kite.ts(4,2): error TS2322: Type 'string' is not assig
 class StepBuilder:
     """Collects the steps of a session; every call and every result has a line of its own."""
 
-    def __init__(self, agent: str = "") -> None:
+    def __init__(self, subagent_id: str = "") -> None:
         self.steps: list[Step] = []
-        self._agent = agent
+        self._subagent_id = subagent_id
 
     def _add(self, step: Step) -> Step:
         number = len(self.steps) + 1
-        new = step._replace(line=number, id=f"id{number}", session="s1", agent=self._agent, cwd="/home/dev/kite")
+        new = step._replace(
+            line=number, id=f"id{number}", session="s1", subagent_id=self._subagent_id, cwd="/home/dev/kite"
+        )
         self.steps.append(new)
         return new
 

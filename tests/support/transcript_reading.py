@@ -42,7 +42,7 @@ def read_steps(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[S
 
 def summarize_steps(steps: list[Step]) -> list[tuple[Any, ...]]:
     """Return the fields of each step that have a value, without ids and folder."""
-    omitted_fields = {"id", "at", "session", "agent", "cwd", "call"}
+    omitted_fields = {"id", "at", "session", "subagent_id", "cwd", "call"}
     return [
         tuple(value for key, value in step._asdict().items() if value and key not in omitted_fields) for step in steps
     ]

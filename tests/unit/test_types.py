@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.types import frozen, replace
+from hardwon.types import Event, dump_record, frozen, load_record, replace
 
 
 class Shape:
@@ -232,3 +232,10 @@ def test_values_that_differ_from_themselves_are_compared_as_in_a_dataclass(
     assert (Frozen("a", first_value) == Frozen("a", second_value)) == (
         Reference("a", first_value) == Reference("a", second_value)
     )
+
+
+def test_a_subagent_is_called_agent_outside_of_the_code() -> None:
+    event = Event("claude-code", "Stop", "s1", "/home/dev/kite", subagent_id="a1")
+    record = dump_record(event)
+    assert record["agent"] == "a1" and "subagent_id" not in record
+    assert load_record(Event, record) == event

@@ -71,15 +71,19 @@ def import_transcripts(
         except OSError as error:
             faults.append((file.path, error.strerror or str(error)))
         report_progress(file.unread_bytes)
-    # History has no SessionEnd, and a session that is still open must not be closed.
+    _complete_idle_sessions(connection, files)
+    new_totals = retention.read_store_totals(connection)
+    names = ("sessions", "prompts", "events")
+    return {name: getattr(new_totals, name) - getattr(old_totals, name) for name in names}, faults
+
+
+def _complete_idle_sessions(connection: Connection, files: Sequence[TranscriptFile]) -> None:
+    """Close the sessions of imported files: history has no SessionEnd. One that is still open must not be closed."""
     idle_since = clock.now() - _ENDED_SECONDS
     ended_paths = {file.path for file in files if file.modified_at < idle_since}
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
     ended_sessions = [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
     sessions.mark_completed(connection, ended_sessions)
-    new_totals = retention.read_store_totals(connection)
-    names = ("sessions", "prompts", "events")
-    return {name: getattr(new_totals, name) - getattr(old_totals, name) for name in names}, faults
 
 
 def import_records(
@@ -179,7 +183,7 @@ def propose_rules(connection: Connection, home: str, file: str, memory_type: str
         rules = list(notes_block.find_rules(read_text_file(file)))
     except notes_block.MisplacedMarkers as error:
         raise UserError(f"{file}: {error}", "repair or delete them, then try again") from None
-    proposed = ProposedRules(len(rules), [], [])
+    proposed = ProposedRules(len(rules), memory_ids=[], refused=[])
     for rule in rules:
         evidence = [f"{os.path.basename(file)}:{rule.line_number}"]
         try:

@@ -1,6 +1,6 @@
-"""Say yes or no to any proposal by its name, and take a decision back: L3 is a lesson, M3 a memory, H3 a handoff.
+"""Take decisions by name, such as `hardwon accept 1`, and take them back: L3 is a lesson, M3 a memory, H3 a handoff.
 
-A person does so at a terminal, or types it to an agent as a prompt; a prompt may also add a lesson or a memory.
+A person types them at a terminal, or to an agent as a prompt, which may also add a lesson or a memory.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
     """Add every lesson in the prompt, do what it decides, or remember what it says; no answers if it is none of these.
 
     Lessons are in force only if they are all of the prompt. A block among other text may have been pasted from
-    anywhere, so it is proposed. `doubt` is why the prompt is not known to be a person's: then lessons are proposed, and
-    a decision is not carried out.
+    anywhere, so it is proposed. `doubt` is why the prompt is not known to be a person's (`agents.prompt_origin` finds
+    out): then lessons are proposed, and a decision is not carried out.
     """
     decision = parse_decision(prompt.split())
     if doubt and decision:

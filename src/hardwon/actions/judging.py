@@ -13,7 +13,7 @@ from hardwon.distil import llm
 from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.errors import UserError
 from hardwon.lessons import review_queue
-from hardwon.mining import gate, judge, proposals
+from hardwon.mining import gate, judge, mined_episodes, proposals
 from hardwon.mining.episodes import NEVER_LESSONS
 from hardwon.mining.proposals import OPEN
 from hardwon.store import candidates
@@ -84,7 +84,7 @@ def _propose_judged(
         figures = figures_by_name.get("judged", gate.ReplayFigures())
         if not figures.failed:
             return "its trigger matches no recorded call that failed"
-        if figures.share < float(values["minTriggerPrecision"]):
+        if not gate.fails_often_enough(figures, float(values["minTriggerPrecision"])):
             return f"its trigger matches {figures.fine} calls that went fine and {figures.failed} that failed"
     if candidate.status != OPEN:
         return ""  # a person sees the reader's words beside the proposal, which has a trigger
@@ -93,7 +93,7 @@ def _propose_judged(
             return "it needs a trigger, or delivery start"
         record["triggers"] = {}
     with transaction(connection):
-        candidates.store_episode(connection, proposals.build_judged_episode(record, episodes[0], clock.now()))
+        candidates.store_episode(connection, mined_episodes.build_judged_episode(record, episodes[0], clock.now()))
     proposals.refresh_candidates(connection, values, tiers=(TAG_TIER, MINED_TIER), now=clock.now())
     return ""
 

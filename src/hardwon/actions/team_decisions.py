@@ -13,7 +13,7 @@ from hardwon.actions import approvals, lessons
 from hardwon.actions.approvals import Decider, open_decider
 from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
-from hardwon.efficacy.ledger import build_lesson_proof
+from hardwon.efficacy.delivery_changes import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.handoff import git_commit, written_handoffs
 from hardwon.lessons import adding, lessons_file
@@ -25,8 +25,8 @@ from hardwon.memories import memories, memory_files
 from hardwon.store import reflections, team_log
 from hardwon.store.approvals import TEAM
 from hardwon.store.db import Connection, transaction
+from hardwon.store.events import find_or_create_project, read_project_paths
 from hardwon.store.memories import list_memories
-from hardwon.store.reports import find_or_create_project, read_project_paths
 from hardwon.team import sharing
 from hardwon.team.client import TeamConfig, read_config
 from hardwon.team.record import (
@@ -490,11 +490,7 @@ def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
 
 def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
     """Return the lesson of lessons.json that a subject of the team is about; None if there is none."""
-    lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
-    for lesson in lessons_file.read_own(team.home).lessons:
-        if lesson.id == lesson_id:
-            return lesson
-    return None
+    return lessons_file.find_own_lesson(team.home, subject.removeprefix(f"{sharing.LESSON}:"))
 
 
 def report_counts(team: Team) -> int:

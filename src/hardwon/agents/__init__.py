@@ -49,7 +49,7 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
 MAX_ID_LENGTH = 512
 _MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
-_ID_FIELDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+_ID_FIELDS = ("session", "subagent_id", "source", "tool", "tool_use_id", "prompt_name")
 # The names of path arguments in the tools of all agents.
 _PATH_FIELDS = (
     "file_path",

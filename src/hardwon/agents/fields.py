@@ -55,7 +55,7 @@ def build_event(agent: str, kind: str, wire: Wire) -> Event:
         kind=kind,
         session=get_text(wire, "session_id"),
         cwd=get_path_text(wire, "cwd"),
-        agent=get_text(wire, "agent_id"),
+        subagent_id=get_text(wire, "agent_id"),
         source="startup" if source == "new" else source,  # Grok's and Copilot CLI's word for it
         prompt=get_text(wire, "prompt"),
         prompt_name=get_text(wire, "prompt_id"),
@@ -98,7 +98,7 @@ def get_number(wire: Wire, key: str) -> float | None:
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # this leaves out NaN, too
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN is in no range
         return None
     return float(value)
 
@@ -129,8 +129,8 @@ def get_tool_content(tool: str, tool_input: Wire) -> str:
     if tool == "Skill":
         return get_first_text(tool_input, "skill", "command")
     # Which sub-agent is asked matters as much as what it is asked, so a lesson can match either.
-    if tool == "Task" and (subagent := get_text(tool_input, "subagent_type")):
-        return f"{subagent}\n{get_text(tool_input, 'prompt')}"
+    if tool == "Task" and (subagent_type := get_text(tool_input, "subagent_type")):
+        return f"{subagent_type}\n{get_text(tool_input, 'prompt')}"
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
 
 

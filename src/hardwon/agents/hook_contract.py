@@ -270,7 +270,7 @@ def find_open_call(event: Event, read_line: Callable[[Wire], list[tuple[str, tup
             continue  # cheaper than parsing it
         try:
             wire = loads(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
+        except ValueError:
             continue  # the first line of the tail is cut
         for call_id, begun_call in read_line(wire):
             if begun_call is None:

@@ -250,8 +250,7 @@ def read_install_ledger(home: str) -> dict[str, Any]:
     """Return hardwon's changes by settings file, so that they can be undone; none if the ledger is missing."""
     path = os.path.join(home, paths.INSTALL_LEDGER)
     try:
-        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
-            ledger = json.load(file)
+        ledger = json.loads(paths.read_text(path))
     except (OSError, ValueError):
         return {}
     return ledger if isinstance(ledger, dict) else {}
@@ -269,7 +268,7 @@ def list_settings_files(home: str) -> list[tuple[str, str]]:
     for name in AGENT_NAMES:
         for path in list_hook_files(name):
             files.append((name, path))
-    # Also those of projects, which only the ledger knows.
+    # Only the ledger knows the settings files of projects.
     for path, entry in read_install_ledger(home).items():
         if entry.get("host") in AGENT_NAMES:
             files.append((str(entry["host"]), path))
@@ -297,9 +296,7 @@ def write_discovery_files(home: str) -> None:
 def _runs_hooks(name: str, path: str) -> bool:
     """Return whether an agent runs our hooks by this file; one that cannot be read has none."""
     try:
-        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
-            text = file.read()
-        return load_settings(name).runs_hooks(path, text)
+        return load_settings(name).runs_hooks(path, paths.read_text(path))
     except (OSError, ValueError):
         return False
 

@@ -38,8 +38,8 @@ _DESCRIBING_KEYS = (
     "command",
     "file_path",
     "notebook_path",
+    "pattern",  # before the folder that is searched
     "path",
-    "pattern",
     "url",
     "query",
     "description",
@@ -151,7 +151,7 @@ def _render_edit(result: dict[str, Any]) -> str:
 def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield a line `name: value` for each plain value in an object, by its name with those above it."""
     if depth > _MAX_DEPTH or value is None or value == "":
-        return  # it would say nothing
+        return  # a line without a value would say nothing
     if isinstance(value, dict):
         for field, inner in value.items():
             if field not in _SKIPPED_FIELDS:
@@ -166,7 +166,7 @@ def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
 
 
 def find_describing_text(tool_input: object) -> str:
-    """Return the command or path of a call, all of its input if it has neither; empty without input."""
+    """Return the command, path or pattern of a call, all of its input if it has neither; empty without input."""
     if not tool_input:
         return ""
     if not isinstance(tool_input, dict):

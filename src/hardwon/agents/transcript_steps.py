@@ -31,6 +31,7 @@ _MAX_ID_LENGTH = 128
 _MAX_PATH_LENGTH = 4096
 _MAX_MISSES = 100  # failed searches, after which the document must escape its strings differently from our search
 _MAX_RECOUNTED = 8  # messages whose usage may be reported again
+REFUSED_WITHOUT_WORDS = " "
 _MAX_OPEN_CALLS = 200  # calls whose result is awaited
 _DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
 _OBJECT_START = re.compile(r"^\{", re.MULTILINE)
@@ -46,7 +47,7 @@ class Step(NamedTuple):
     id: str = ""  # the agent's own, equal in copies of the session, so that nothing is counted twice
     at: str = ""
     session: str = ""
-    agent: str = ""  # a sub-agent's id, empty for the main one
+    subagent_id: str = ""  # empty for the main agent
     cwd: str = ""
     call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
@@ -55,7 +56,7 @@ class Step(NamedTuple):
     content: str = ""
     text: str = ""  # the words, or the result's
     failed: bool = False
-    refused: str = ""  # for a result: a person said no in these words (a blank if they gave none)
+    refused: str = ""  # for a result: a person said no in these words, or REFUSED_WITHOUT_WORDS
     denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
 
 
@@ -155,8 +156,11 @@ def identify_agent(path: str, head: bytes) -> str:
 
 def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
     """Set the attributes of a reader to what was stored of them."""
+    state = state or {}
+    if "agent" in state:  # stored by 0.1.0
+        state = {**state, "subagent_id": state["agent"]}
     for name in vars(reader):
-        if state and name in state:
+        if name in state:
             setattr(reader, name, state[name])
 
 
@@ -257,10 +261,10 @@ def is_hardwon_denial(text: str) -> bool:
     return FENCE_OPEN in text and _DENIAL.search(text) is not None
 
 
-def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
+def build_line_finder(document: bytes) -> LineFinder:
     """Return a function that finds on which line of a document a text stands, asked in the document's order."""
-    offset = start
-    line = 1 + document.count(b"\n", 0, start)
+    offset = 0
+    line = 1
     misses = 0
 
     def find_line(text: str) -> int:
@@ -291,12 +295,13 @@ def parse_opening_objects(head: bytes) -> list[JsonObject]:
     for start in _OBJECT_START.finditer(text):
         wire: JsonObject = {}
         offset = start.start()
-        while key := _OBJECT_KEY.match(text, offset):
-            wire[key[1]] = None
+        while key_match := _OBJECT_KEY.match(text, offset):
+            key = key_match[1]
+            wire[key] = None
             try:
-                wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
+                wire[key], offset = _DECODER.raw_decode(text, key_match.end())
             except (ValueError, RecursionError):
-                break  # cut off here
+                break  # the object is cut off here
         opening_objects.append(wire)
     return opening_objects
 

@@ -27,6 +27,7 @@ from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES
 if TYPE_CHECKING:
     from hardwon.actions.approvals import Decider
 
+EXISTING_FILE = click.Path(exists=True, dir_okay=False)
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
 # Each option is named by the field of a lesson's record that it sets.
@@ -50,6 +51,11 @@ _LESSON_OPTIONS = (
     click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
 )
 confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
+
+
+def answer_by_flag(confirmed: bool) -> Callable[[str], bool]:
+    """Return what answers an action's question about doubts: yes if the person passed --confirm."""
+    return lambda question: confirmed
 
 
 class AgentOption(click.Option):
@@ -121,12 +127,14 @@ def confirm(yes: bool, question: str, *, default: bool = False, show_details: Ca
     choices = "[Y]es [n]o [d]ifference" if default else "[y]es [N]o [d]ifference"
     while True:
         answer = click.prompt(f"{make_printable(question)} {choices}", default="", show_default=False).strip().lower()
-        if answer[:1] == "d":
-            show_details()
-        elif not answer:
+        if not answer:
             return default
-        elif answer[0] in ("y", "n"):
-            return answer[0] == "y"
+        if answer.startswith("d"):
+            show_details()
+        elif answer.startswith("y"):
+            return True
+        elif answer.startswith("n"):
+            return False
 
 
 def require_consent(yes: bool, question: str) -> None:

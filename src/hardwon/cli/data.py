@@ -22,6 +22,7 @@ from hardwon.actions.data import (
 from hardwon.agents.settings_files import read_text_file
 from hardwon.cli import CommandGroup
 from hardwon.cli.context import (
+    EXISTING_FILE,
     confirm,
     find_agent,
     is_interactive,
@@ -38,7 +39,7 @@ from hardwon.data import backups, claude_mem, exports, imports
 from hardwon.data.exports import map_unique_project_names
 from hardwon.data.imports import NumberedRecord
 from hardwon.errors import UserError
-from hardwon.mining.scan_request import ScanRequest, find_transcripts
+from hardwon.mining.scan import ScanRequest, find_transcripts
 from hardwon.mining.transcript_reading import TranscriptFile
 from hardwon.search.query_scope import parse_time
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
@@ -102,7 +103,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     They stand in a marked block; nothing else in the file is touched.
     """
     root = projects.find_git_root(os.getcwd())
-    block = ""  # which takes the present block out
+    block = ""  # an empty block takes the present one out
     omitted_count = 0
     if not remove:
         with open_store() as connection:
@@ -125,16 +126,21 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     if only_print or not changes or not confirm(yes, "Make this change?", default=True):
         return
     for path, old_text, new_text in changes:
-        # The person may have edited it in another window while they were asked.
+        # The person may have edited the file in another window while they were asked.
         if read_text_file(path) != old_text:
             raise UserError(f"{path} changed while you were looking at it", "run the command again")
-        if new_text:
-            mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-            paths.replace_file(path, new_text.encode("utf-8"), mode)
-            click.echo(f"written   {path}")
-        else:
-            os.unlink(path)
-            click.echo(f"removed   {path}, which had nothing else")
+        _write_notes(path, new_text)
+
+
+def _write_notes(path: str, text: str) -> None:
+    """Write a file of notes, or remove it if nothing is left in it."""
+    if text:
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+        paths.replace_file(path, text.encode("utf-8"), mode)
+        click.echo(f"written   {path}")
+    else:
+        os.unlink(path)
+        click.echo(f"removed   {path}, which had nothing else")
 
 
 @click.command()
@@ -223,7 +229,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * _DAY_SECONDS) if retention_days else None
     request = ScanRequest(scan_paths=scan_paths, agent=agent or "", since=parse_time(since, now))
-    files = find_transcripts(request, values, {})
+    # What a scan has read is imported all the same, so its read positions do not count.
+    files = find_transcripts(request, values, read_positions={})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
         total_bytes = sum(file.unread_bytes for file in files)
@@ -265,7 +272,7 @@ def _warn_of_size_limit(connection: db.Connection, files: Sequence[TranscriptFil
 
 
 @import_.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @restore_option
 @json_option
 def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
@@ -276,7 +283,8 @@ def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _import_records(imports.parse_records(lines, faults), faults, file, restore_deleted, as_json)
+        numbered_records = imports.parse_records(lines, faults)
+        _import_records(numbered_records, faults, file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 @import_.command("claude-mem")
@@ -292,12 +300,13 @@ def import_claude_mem(file: str, restore_deleted: bool, as_json: bool) -> None:
         with open_store(drain=True) as connection:
             project_names = map_unique_project_names(connection)
         numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
-        _import_records(numbered_records, [], file, restore_deleted, as_json)
+        _import_records(numbered_records, [], file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 def _import_records(
     numbered_records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
+    *,
     file: str,
     restore_deleted: bool,
     as_json: bool,
@@ -330,7 +339,7 @@ def _import_records(
 
 
 @import_.command("notes")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), default="project", show_default=True)
 @json_option
 def import_notes(file: str, type_: str, as_json: bool) -> None:

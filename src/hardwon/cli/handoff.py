@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
+name_argument = click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
 names_argument = click.argument(
     "names", nargs=-1, required=True, metavar="NO|SESSION…", shell_complete=complete_handoffs
 )
@@ -77,7 +78,7 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
 
 
 @handoff.command()
-@click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
+@name_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one handoff as its file says it now."""
@@ -122,7 +123,7 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
 
 
 @handoff.command()
-@click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
+@name_argument
 def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
     from hardwon.actions.handoffs import ratify_handoff

@@ -14,7 +14,9 @@ from hardwon import clock, paths, pauses, settings
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
+    EXISTING_FILE,
     add_lesson_options,
+    answer_by_flag,
     confirm,
     confirm_option,
     edit_as_json,
@@ -47,7 +49,7 @@ from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.store import db
 from hardwon.store.approvals import is_upgraded
 from hardwon.text.characters import format_count, make_printable, to_printable_line
-from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
+from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson, dump_record
 
 if TYPE_CHECKING:
     from hardwon.store.candidates import Candidate
@@ -56,6 +58,8 @@ _MAX_SHOWN_DELIVERIES = 10
 _MAX_SHOWN_OTHERS = 15
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
+
+slug_argument = click.argument("slug", shell_complete=complete_lessons)
 
 
 @click.group(cls=CommandGroup)
@@ -66,7 +70,7 @@ def lessons() -> None:
 @lessons.command()
 @add_lesson_options
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
-@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
+@click.option("--file", "path", type=EXISTING_FILE, help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:
     """Write a lesson. It is in force at once.
 
@@ -116,7 +120,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @add_lesson_options
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
@@ -128,17 +132,17 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     changes = parse_flags(flags)
     if not changes and is_interactive():
         changes = edit_as_json(to_lesson_record(lesson))
-        for fixed_field in ("id", "slug"):  # approvals and deliveries refer to the lesson by them
+        for fixed_field in ("id", "slug"):  # by which approvals and deliveries refer to the lesson
             changes.pop(fixed_field, None)
     if not changes:
         raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
     with open_decider() as decider:
-        edit_lesson(decider, lesson, changes, confirm=lambda message: confirmed)
+        edit_lesson(decider, lesson, changes, confirm=answer_by_flag(confirmed))
     click.echo(f"changed: {lesson.slug}")
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     from hardwon.actions.lessons import retire_lesson
@@ -151,7 +155,7 @@ def retire(slug: str) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@slug_argument
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
@@ -160,7 +164,7 @@ def restore(slug: str, confirmed: bool) -> None:
     lesson = find_lesson(paths.get_home(), slug)
     require_person("approving a lesson")
     with open_decider() as decider:
-        restore_lesson(decider, lesson, confirm=lambda message: confirmed)
+        restore_lesson(decider, lesson, confirm=answer_by_flag(confirmed))
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
 
@@ -209,7 +213,7 @@ def _format_authored_fields(lesson: Lesson | None) -> str:
 
 
 @lessons.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING_FILE)
 @confirm_option
 @json_option
 def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
@@ -227,7 +231,7 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
         except ValueError as error:
             raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
     with open_decider() as decider:
-        imported, refused = import_foreign_lessons(decider, converted, confirm=lambda message: confirmed)
+        imported, refused = import_foreign_lessons(decider, converted, confirm=answer_by_flag(confirmed))
     if as_json:
         echo_json({"imported": [lesson.slug for lesson in imported], "refused": refused})
         return
@@ -376,7 +380,7 @@ def _print_outcomes(lesson: Lesson) -> None:
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
-def _format_call(call: dict[str, Any]) -> str:
+def _format_call(call: db.Row) -> str:
     """Return a call and how it ended, in one line."""
     from hardwon.efficacy.blame import describe_call
 
@@ -451,9 +455,18 @@ def why(command: tuple[str, ...], tool: str, path: str, content: str, show_all: 
     home = paths.get_home()
     folder = os.getcwd()
     now = clock.now()
-    # Without a command it is about a file, which is what Edit is called with.
-    tool = tool or ("Bash" if command_text else "Edit")
-    event = Event("", "PreToolUse", "", folder, tool=tool, command=command_text, path=path, content=content)
+    if not tool:
+        tool = "Bash" if command_text else "Edit"  # a call without a command is about a file
+    event = Event(
+        host="",
+        kind="PreToolUse",
+        session="",
+        cwd=folder,
+        tool=tool,
+        command=command_text,
+        path=path,
+        content=content,
+    )
     matches, unmet = explain_call(home, event, now)
     is_paused = pauses.is_paused(home, folder, now)
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *explain_inactive_lessons(home))]
@@ -489,7 +502,7 @@ def deliveries(limit: int, as_json: bool) -> None:
     with open_store(drain=True) as connection:
         latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
     if as_json:
-        echo_json([{**delivery.__dict__, "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
+        echo_json([{**dump_record(delivery), "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
         return
     for delivery in latest_deliveries:
         when = format_time(delivery.at, "%m-%d %H:%M:%S")

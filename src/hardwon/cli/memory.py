@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _MAX_LINE_CHARS = 200
 
+name_argument = click.argument("name", metavar="NO", shell_complete=complete_memories)
+names_argument = click.argument("names", nargs=-1, required=True, metavar="NO…", shell_complete=complete_memories)
+
 
 @click.group(cls=CommandGroup)
 def memory() -> None:
@@ -81,7 +84,7 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
 
 
 @memory.command()
-@click.argument("name", metavar="NO", shell_complete=complete_memories)
+@name_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one memory in full, with its source, file and earlier wordings."""
@@ -142,7 +145,7 @@ def add(type_: str, text: tuple[str, ...]) -> None:
 
 
 @memory.command()
-@click.argument("name", metavar="NO", shell_complete=complete_memories)
+@name_argument
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
 def edit(name: str, text: tuple[str, ...]) -> None:
     """Reword a memory; without TEXT in your editor.
@@ -210,14 +213,14 @@ def _approve_memory(decider: Decider, record: Memory) -> None:
     approved, path = approve_memory(decider, record)
     approved_name = f"M{approved.id}"
     echo_text(f"approved as memory {approved_name}: {path}")
-    # It is in force all the same: that it repeats or contradicts another memory is for the person to decide.
+    # The memory is in force all the same: whether it may repeat or contradict another is for the person to decide.
     for name, fault, fix in memories.find_memory_faults(decider.connection, decider.home, approved.project):
         if name == approved_name:
             echo_text(f"  but {fault}: {fix}")
 
 
 @memory.command(hidden=True)
-@click.argument("names", nargs=-1, required=True, metavar="NO…", shell_complete=complete_memories)
+@names_argument
 def reject(names: tuple[str, ...]) -> None:
     """Reject proposals; the same words are not proposed again."""
     require_person("rejecting a memory")
@@ -225,7 +228,7 @@ def reject(names: tuple[str, ...]) -> None:
 
 
 @memory.command()
-@click.argument("names", nargs=-1, required=True, metavar="NO…", shell_complete=complete_memories)
+@names_argument
 def retire(names: tuple[str, ...]) -> None:
     """Retire memories, which no longer count; their files stay."""
     require_person("retiring a memory")

@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.actions import approvals
-from hardwon.actions.purge import PurgeReport, parse_target, purge_everywhere
+from hardwon.actions.purge import ACROSS_LINES, PurgeReport, parse_target, purge_everywhere
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_text, show_activity
 from hardwon.data import exports
@@ -18,7 +18,7 @@ from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.store import db, deletions, jobs
 from hardwon.store.purge import PurgeTarget, hold_purge_lock
-from hardwon.store.turns import count_derived, count_unrebuildable, forget_derived
+from hardwon.store.turns import count_unrebuildable, forget_derived
 from hardwon.worker.lifecycle import hold_worker_stopped
 
 _MAX_LOG_ENTRIES = 1_000
@@ -121,7 +121,7 @@ def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as
         click.echo(f"{verb:<10}nothing: hardwon does not hold it")
     for path, numbers in report.approved.items():
         line_numbers = ", ".join(map(str, numbers))
-        if numbers == [0]:  # it begins in one line and ends in another
+        if numbers == ACROSS_LINES:
             line_numbers = "across lines"
         echo_text(f"yours     {path}: line {line_numbers}; not touched, edit it yourself")
     for path in report.transcripts:
@@ -163,7 +163,7 @@ def rebuild(as_json: bool) -> None:
         for project in project_paths:
             brief.compile_brief(connection, home, project, values)
         approvals.compile_manifest(home, clock.now())
-        counts = count_derived(connection)
+        counts = db.count_rows(connection, ("observations", "summaries", "documents", "vectors"))
         unrebuildable = count_unrebuildable(connection)
     if as_json:
         report = {"sessions": session_count, "briefs": len(project_paths), **counts, "kept": unrebuildable}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from textwrap import wrap
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from hardwon.cli.context import json_option, open_store, require_consent, requir
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_time, format_times, get_width
 from hardwon.lessons import compiled_brief
 from hardwon.store import db, documents, retention
-from hardwon.store.sessions import STATUSES, delete, list_sessions
+from hardwon.store.sessions import STATUSES, delete, describe_status, list_sessions
 from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import AGENT_MESSAGE, Summary
 
@@ -36,28 +35,31 @@ def sessions() -> None:
 
 @sessions.command("list")
 @click.option("--project", default="", metavar="NAME|PATH", help="only this project's")
-@click.option("--status", type=click.Choice(STATUSES), help="only these")
+@click.option("--status", "wanted_status", type=click.Choice(STATUSES), help="only these")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
 @json_option
-def print_sessions(project: str, status: str | None, limit: int, as_json: bool) -> None:
+def print_sessions(project: str, wanted_status: str | None, limit: int, as_json: bool) -> None:
     """List sessions, latest first."""
     # A path means the project that it lies in; anything else is a name.
     if os.sep in project or project in (".", "..", "~"):
         project = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
     with open_store(drain=True) as connection:
-        records = list_sessions(connection, limit=limit, project=project, status=status or "")
+        records = list_sessions(connection, limit=limit, project=project, status=wanted_status or "")
     if as_json:
         echo_json([format_times(session, *_TIME_FIELDS) for session in records])
         return
     if not records:
-        click.echo("no such session" if project or status else "no session yet: hardwon import transcripts")
+        click.echo("no such session" if project or wanted_status else "no session yet: hardwon import transcripts")
         return
     rows = []
     for session in records:
-        when = format_time(session["last_at"], "%m-%d %H:%M")
+        is_this_year = format_time(session["last_at"], "%Y") == format_time(clock.now(), "%Y")
+        when = format_time(session["last_at"], "%m-%d %H:%M" if is_this_year else "%Y-%m-%d")
         project_name = to_printable_line(session["project"] or "-", 14)
         counts = [str(session["prompts"]), str(session["events"])]
-        rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
+        rows.append(
+            [str(session["id"]), when, project_name, *counts, describe_status(session["status"], session["last_at"])]
+        )
     # Each session stays on one line: its first prompt gets the room that is left.
     columns = zip(_COLUMNS, *rows, strict=True)  # each with its heading first
     column_widths = [max(map(len, column)) for column in columns]
@@ -91,7 +93,7 @@ def show(name: str, as_json: bool) -> None:
         fields = format_times(session, *_TIME_FIELDS)
         echo_json({**fields, "counts": counts, "summary": summary_fields, "timeline": timeline})
         return
-    status = f"{session['status']}; began {format_time(session['started_at'])}"
+    status = f"{describe_status(session['status'], session['last_at'])}; began {format_time(session['started_at'])}"
     if session["ended_at"]:
         status += f", ended {format_time(session['ended_at'])}"
     if session["reason"]:
@@ -101,18 +103,18 @@ def show(name: str, as_json: bool) -> None:
     echo_text(f"status    {status}")
     click.echo(f"recorded  {_count_contents(session, ', ')}\n")
     for step in steps:
-        echo_text(_format_step(step))
+        echo_text(_format_step(step, session["cwd"]))
     if summary:
         _print_summary(summary)
 
 
-def _count_contents(session: dict[str, Any], separator: str) -> str:
+def _count_contents(session: db.Row, separator: str) -> str:
     """Return how many prompts and events a session has."""
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
-def _format_step(step: dict[str, Any]) -> str:
-    """Return a step of a session as one line."""
+def _format_step(step: db.Row, folder: str) -> str:
+    """Return a step of a session as one line; the path of a file in the session's folder is relative to it."""
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":
         lead = "> "
@@ -126,7 +128,9 @@ def _format_step(step: dict[str, Any]) -> str:
     elif step["kind"] == "tool":
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
         lead = f"  {step['tool']}{outcome}: "
-        text = find_describing_text(step["input"])
+        described_input = find_describing_text(step["input"])
+        in_folder = described_input.removeprefix(folder)
+        text = in_folder[1:] if in_folder.startswith(("/", "\\")) else described_input
     elif step["response"] and step["kind"] in ("Stop", "SubagentStop", AGENT_MESSAGE):
         lead = "< "
         text = step["response"]

@@ -19,6 +19,7 @@ from hardwon.actions import team_decisions
 from hardwon.actions.team_decisions import Arrival, Team
 from hardwon.cli import CommandGroup
 from hardwon.cli.context import (
+    EXISTING_FILE,
     find_project_here,
     is_interactive,
     json_option,
@@ -37,6 +38,7 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
+from hardwon.team.record import Content
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
 
@@ -44,6 +46,8 @@ _DATABASE_VARIABLE, _URL_VARIABLE, _TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "H
 _DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
 _JOIN_FIX = "hardwon team join URL CODE, or hardwon team serve to start one; with git alone: hardwon team init --git"
+
+subject_argument = click.argument("name", metavar="SUBJECT")
 
 
 @click.group(cls=CommandGroup)
@@ -75,12 +79,12 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
 
 
 @contextmanager
-def _open_for_decision(deed: str) -> Iterator[Team]:
+def _open_for_decision(action: str) -> Iterator[Team]:
     """Open this machine's team for a person who decides something for everybody.
 
-    `deed` names the decision in the refusal that an agent gets.
+    `action` names the decision in the refusal that an agent gets.
     """
-    require_person(deed)
+    require_person(action)
     with _open_team(must_sync=True) as opened_team:
         yield opened_team
 
@@ -150,8 +154,8 @@ def check(folder: str, as_json: bool) -> None:
 @click.option(
     "--port", default=_DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
 )
-@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
-@click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
+@click.option("--certificate", type=EXISTING_FILE, help="TLS certificate, as PEM")
+@click.option("--key", "key_file", type=EXISTING_FILE, help="its private key, as PEM")
 @click.option("--self-signed", "folder", type=click.Path(file_okay=False), help="make a certificate in this folder")
 @click.option("--public-host", metavar="NAME", help="name that other machines reach it by; its address if not given")
 @click.option("--new-team", is_flag=True, help="print a code with which another team can be founded")
@@ -375,7 +379,7 @@ def share(name: str, yes: bool) -> None:
     echo_text(f"{outcome}: {sharing.describe_content(content)}")
 
 
-def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
+def _build_content(opened_team: Team, name: str) -> Content:
     """Return what would be shared of a lesson, memory or handoff; UserError if it is not approved."""
     listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
@@ -436,7 +440,7 @@ def print_subjects(as_json: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show every version of something that is shared."""
@@ -453,7 +457,7 @@ def show(name: str, as_json: bool) -> None:
             mark = " (in force)" if version.hash == subject.in_force else ""
             echo_field(version.hash[:8], f"by {author}{mark}")
             text = "(erased)" if version.content is None else json.dumps(version.content, indent=2, ensure_ascii=False)
-            echo_field("", text)
+            echo_field(name="", text=text)
 
 
 @team.command()
@@ -489,7 +493,7 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
     elif arrival.subject.name in names:
         is_accepted = names[arrival.subject.name]
     else:
-        return  # it waits for the next review
+        return  # what nobody named waits for the next review
     if is_accepted:
         echo_text(team_decisions.accept_arrival(opened_team, arrival, COMMAND_LINE))
     else:
@@ -518,14 +522,14 @@ def _print_waiting(opened_team: Team) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def mute(name: str) -> None:
     """Keep something that the team shares out of force on this machine."""
     _change_mute(name, is_muted=True)
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def unmute(name: str) -> None:
     """Let something that was muted count again, after review."""
     _change_mute(name, is_muted=False)
@@ -543,7 +547,7 @@ def _change_mute(name: str, *, is_muted: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def retire(name: str) -> None:
     """Take something out of force everywhere."""
     with _open_for_decision("retiring for the team") as opened_team:
@@ -553,7 +557,7 @@ def retire(name: str) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 @yes_option
 def erase(name: str, yes: bool) -> None:
     """Erase a text on every machine and on the server, for good."""
@@ -565,7 +569,7 @@ def erase(name: str, yes: bool) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SUBJECT")
+@subject_argument
 def rollback(name: str) -> None:
     """Put the version approved before back in force everywhere."""
     with _open_for_decision("rolling back for the team") as opened_team:

@@ -80,21 +80,12 @@ def _copy_database(home: str, target_folder: str) -> None:
     source_path = os.path.join(home, paths.DATABASE)
     copy_path = os.path.join(target_folder, paths.DATABASE)
     os.close(os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    # SQLite's own copy sees the write-ahead log; a plain copy of the file would miss what is in it.
-    source = sqlite3.connect(source_path)
-    copy = sqlite3.connect(copy_path)
     try:
-        source.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
-        source.backup(copy)
-        # The copy must be one file: a write-ahead log beside it could get lost.
-        copy.execute("pragma journal_mode = delete")
+        db.copy_database(source_path, copy_path)
     except sqlite3.DatabaseError:
         for suffix in ("", "-wal"):
             if (content := _read_file(source_path + suffix)) is not None:
                 paths.write_private(copy_path + suffix, content)
-    finally:
-        source.close()
-        copy.close()
 
 
 def _read_file(path: str) -> bytes | None:
@@ -228,7 +219,7 @@ def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, 
 
 def restore(home: str, backup: Backup, fallback: Backup) -> None:
     """Replace the home's data by a backup; if that fails, restore `fallback`, a backup of the data before."""
-    # Also the files that only the home has: the backup is from before they were written.
+    # Files that only the home has go as well: the backup is from before they were written.
     files = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read_file(os.path.join(backup.path, file)) for file in files}
     database_path = os.path.join(home, paths.DATABASE)

@@ -14,16 +14,16 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+from hardwon.data.exports import ExportRecord
 from hardwon.errors import UserError
 from hardwon.store import db
-from hardwon.store.observations import FROM_CLAUDE_MEM
+from hardwon.store.observations import FROM_CLAUDE_MEM, parse_json_list
 
 # Before it supported other agents, claude-mem did not store which one it was.
 _AGENTS = {"claude": "claude-code", "": "claude-code"}
 _AGENT_ID_COLUMNS = ("content_session_id", "claude_session_id")  # the agent's id of a session
 _ID_COLUMNS = (*_AGENT_ID_COLUMNS, "memory_session_id", "sdk_session_id")  # and claude-mem's own
 _MAX_TITLE_CHARS = 100
-Row = Mapping[str, Any]
 
 
 def open_database(path: str) -> sqlite3.Connection:
@@ -40,22 +40,22 @@ def open_database(path: str) -> sqlite3.Connection:
     return connection
 
 
-def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str]) -> Iterator[ExportRecord]:
     """Yield projects, sessions and what happened in them; `project_paths` has the paths of unique project names.
 
     Records of a session that is gone come last, under the id they name.
     """
     sessions = _read_rows(connection, "sdk_sessions")
-    sessions_by_id: dict[str, dict[str, Any]] = {}
+    sessions_by_id: dict[str, db.Row] = {}
     for session in sessions:
         for name in _ID_COLUMNS:
             if session.get(name):
                 sessions_by_id[str(session[name])] = session
-    records_by_session: dict[int, list[dict[str, Any]]] = {session["id"]: [] for session in sessions}
-    orphans: list[dict[str, Any]] = []
+    records_by_session: dict[int, list[ExportRecord]] = {session["id"]: [] for session in sessions}
+    orphans: list[ExportRecord] = []
     for table, build_record in _BUILDERS.items():
         for row in _read_rows(connection, table):
-            # Its tables refer to sessions by the agent's id or by claude-mem's own, depending on the version.
+            # The tables refer to sessions by the agent's id or by claude-mem's own, depending on its version.
             session_id = str(_get_first(row, *_ID_COLUMNS))
             if session_id in sessions_by_id:
                 session = sessions_by_id[session_id]
@@ -87,14 +87,14 @@ def _has_table(connection: sqlite3.Connection, table: str) -> bool:
     return bool(db.fetch_value(connection, query, table))
 
 
-def _read_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+def _read_rows(connection: sqlite3.Connection, table: str) -> list[db.Row]:
     """Return the rows of a table; none if this version of claude-mem did not have it."""
     if not _has_table(connection, table):
         return []
     return db.fetch_dicts(connection, f"select * from {table} order by id")
 
 
-def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths: Mapping[str, str]) -> dict[str, Any]:
+def _build_session(row: db.Row, records: Sequence[ExportRecord], project_paths: Mapping[str, str]) -> ExportRecord:
     """Return a session's record; its counts and its last time come from what happened in it."""
     name = _get_text(row, "project")
     started_at = _parse_time(row, "started_at")
@@ -122,13 +122,13 @@ def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths
     }
 
 
-def _get_session_ref(session: Row) -> dict[str, str]:
+def _get_session_ref(session: db.Row) -> dict[str, str]:
     """Return the two fields by which every record names its session: the agent, and the agent's id of it."""
     source = _get_text(session, "platform_source")
     return {"host": _AGENTS.get(source, source), "session": str(_get_first(session, *_AGENT_ID_COLUMNS))}
 
 
-def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
+def _build_prompt(session: db.Row, row: db.Row) -> ExportRecord:
     """Return the record of a prompt; its key is the same in every copy of the database."""
     number = int(row.get("prompt_number") or 1)
     text = _get_text(row, "prompt_text")
@@ -143,12 +143,14 @@ def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
     }
 
 
-def _build_observation(session: Row, row: Row) -> dict[str, Any]:
+def _build_observation(session: db.Row, row: db.Row) -> ExportRecord:
     """Return the record of an observation; one without a title gets the beginning of its text."""
     text = _get_text(row, "narrative") or _get_text(row, "text")
     title = _get_text(row, "title") or text.strip().partition("\n")[0][:_MAX_TITLE_CHARS]
     at = _parse_time(row, "created_at")
-    lists = {name: _parse_list(row, name) for name in ("facts", "concepts", "files_read", "files_modified")}
+    lists = {}
+    for name in ("facts", "concepts", "files_read", "files_modified"):
+        lists[name] = list(parse_json_list(_get_text(row, name)))
     return {
         "what": "observation",
         **_get_session_ref(session),
@@ -167,7 +169,7 @@ def _build_observation(session: Row, row: Row) -> dict[str, Any]:
     }
 
 
-def _build_summary(session: Row, row: Row) -> dict[str, Any]:
+def _build_summary(session: db.Row, row: db.Row) -> ExportRecord:
     """Return the record of a session's summary."""
     parts = {name: _get_text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
     at = _parse_time(row, "created_at")
@@ -181,7 +183,7 @@ def _build_summary(session: Row, row: Row) -> dict[str, Any]:
 _BUILDERS = {"user_prompts": _build_prompt, "observations": _build_observation, "session_summaries": _build_summary}
 
 
-def _get_first(row: Row, *names: str) -> Any:
+def _get_first(row: db.Row, *names: str) -> Any:
     """Return the value of the first of these columns that has one; empty if none has."""
     for name in names:
         if row.get(name):
@@ -189,27 +191,13 @@ def _get_first(row: Row, *names: str) -> Any:
     return ""
 
 
-def _get_text(row: Row, name: str) -> str:
+def _get_text(row: db.Row, name: str) -> str:
     """Return a text column; empty if the row has none, or something else."""
     value = row.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _parse_list(row: Row, name: str) -> list[str]:
-    """Parse a list stored as JSON; anything else becomes its only item."""
-    text = _get_text(row, name)
-    if not text:
-        return []
-    try:
-        items = json.loads(text)
-    except ValueError:
-        return [text]
-    if not isinstance(items, list):
-        return [str(items)]
-    return [str(item) for item in items]
-
-
-def _parse_time(row: Row, name: str) -> float:
+def _parse_time(row: db.Row, name: str) -> float:
     """Return a time in seconds; 0 if there is none.
 
     It is stored in milliseconds, by the oldest versions in seconds, and also as text.

@@ -13,14 +13,14 @@ from itertools import islice
 from typing import Any
 
 from hardwon import clock
-from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS
+from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS, ExportRecord
 from hardwon.errors import UserError
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.identifiers import clean_id
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
-from hardwon.store import deletions, reports, runs, turns
+from hardwon.store import deletions, events, runs, turns
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text.excerpts import create_slug
@@ -40,7 +40,7 @@ _PROSE_KEYS = frozenset(
 # SQLite's integers end at 2**63.
 _MAX_NUMBER = 2**62
 _DATED_WHEN_IMPORTED = ("session", "event")  # retention counts these from when they were imported
-NumberedRecord = tuple[int, dict[str, Any]]
+NumberedRecord = tuple[int, ExportRecord]
 
 
 class BadLine(Exception):
@@ -124,16 +124,16 @@ def import_records(
             importer.recount_sessions()
     importer.finish()
     return ImportResult(
-        importer.imported_counts,
-        tuple(sorted(faults)),
-        tuple(importer.lesson_records),
-        tuple(importer.new_keys["memory"]),
-        tuple(importer.new_keys["reflection"]),
-        importer.deleted_count,
+        imported_counts=importer.imported_counts,
+        faults=tuple(sorted(faults)),
+        lesson_records=tuple(importer.lesson_records),
+        new_memory_keys=tuple(importer.new_keys["memory"]),
+        new_reflection_keys=tuple(importer.new_keys["reflection"]),
+        deleted=importer.deleted_count,
     )
 
 
-def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_record(record: ExportRecord) -> ExportRecord:
     """Return the record with the right types and nothing in it that may not be stored; BadLine if it is not one."""
     name = record.get("what")
     if name == "lesson":
@@ -146,11 +146,7 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
         raise BadLine(f"{name!r} is no kind of record")
     fields = _check_fields(name, record)
     if KINDS[name].has_session:
-        for reference in ("host", "session"):
-            value = record.get(reference)
-            # A run for a scan or a judgement belongs to no session.
-            is_optional = name == "run" and not value
-            fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
+        fields |= _check_session_reference(name, record)
     must_name_session = name == "session" or name in _SESSION_ITEMS
     if must_name_session and not (fields["host"] and fields["session"]):
         raise BadLine(f"{name}: host and session are empty")
@@ -161,16 +157,33 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
     elif name == "signal":
         fields["errors"] = [str(error) for error in record.get("errors") or ()]
     elif name == "candidate":
-        signals = record.get("signals") or ()
-        judgements = record.get("judgements") or ()
-        if not all(isinstance(item, dict) for item in (*signals, *judgements)):
-            raise BadLine("what speaks for a candidate is not an object")
-        fields["signals"] = [_check_record({**signal, "what": "signal"}) for signal in signals]
-        fields["judgements"] = [_check_fields("judgement", judgement) for judgement in judgements]
+        fields |= _check_evidence(record)
     return fields
 
 
-def _check_fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_session_reference(kind: str, record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the agent and the session that a record belongs to, which only a run for a scan or a judgement lacks."""
+    reference = {}
+    for name in ("host", "session"):
+        value = record.get(name)
+        is_optional = kind == "run" and not value
+        reference[name] = "" if is_optional else clean_id(_check_type(kind, name, str, value))
+    return reference
+
+
+def _check_evidence(candidate: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the checked signals and judgements of a candidate."""
+    signals = candidate.get("signals") or ()
+    judgements = candidate.get("judgements") or ()
+    if not all(isinstance(item, dict) for item in (*signals, *judgements)):
+        raise BadLine("what speaks for a candidate is not an object")
+    return {
+        "signals": [_check_record({**signal, "what": "signal"}) for signal in signals],
+        "judgements": [_check_fields("judgement", judgement) for judgement in judgements],
+    }
+
+
+def _check_fields(kind: str, record: ExportRecord) -> ExportRecord:
     """Return the columns of a kind from a record, checked and cleaned."""
     fields = {}
     for column in KINDS[kind].columns:
@@ -211,19 +224,18 @@ def _clean_value(cleaning: str, value: Any) -> Any:
 
 
 def _clean_json(text: str) -> str:
-    """Clean a text that may be JSON value by value; it stays as it is if nothing was found."""
+    """Clean a text value by value if it is JSON, else as prose; JSON with nothing to clean keeps its spaces."""
+    if not text.startswith(("{", "[", '"')):
+        return clean_text(text)
     try:
-        value = json.loads(text) if text.startswith(("{", "[", '"')) else text
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        value = text
-    if value == text:  # no JSON, so it is prose
         return clean_text(text)
     cleaned = redact_value(strip_private_deep(value))
-    # Writing it anew would change its spaces and escapes.
     return text if cleaned == value else json.dumps(cleaned)
 
 
-def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
+def _is_covered(tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
     """Return whether a record was deleted here after it happened: by its session, its project, or its words."""
     happened_at = record.get("last_at" if kind == "session" else "at")
     # A signal's time is a text; without a time it counts as old.
@@ -252,7 +264,7 @@ class _Importer:
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
         self._deleted_sessions: set[tuple[str, str]] = set()
         # A project that was deleted comes back only with a session from after that.
-        self._deleted_projects: dict[str, dict[str, Any]] = {}
+        self._deleted_projects: dict[str, ExportRecord] = {}
         self.deleted_count = 0
         self._session_ids: dict[tuple[str, str], int] = {}
         self._existing_sessions: set[int] = set()
@@ -263,9 +275,9 @@ class _Importer:
         self.lesson_records: list[NumberedRecord] = []
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
-    def import_record(self, number: int, kind: str, record: dict[str, Any]) -> None:
+    def import_record(self, number: int, kind: str, record: ExportRecord) -> None:
         """Import the checked record of a line; BadLine if it refers to a project or session that is not here."""
-        if self._tombstones and self._is_deleted(self._tombstones, kind, record):
+        if self._tombstones and self._note_deleted(self._tombstones, kind, record):
             self.deleted_count += 1
         elif kind == "lesson":
             self.lesson_records.append((number, record["lesson"]))
@@ -282,13 +294,13 @@ class _Importer:
         # What an agent imports is proposed: only a person can approve.
         elif kind == "memory" and not self._is_approved:
             self._insert_record(kind, record, status="candidate", decided_at=None, file="")
-        elif kind == "reflection" and not self._is_approved:  # it names a file, and agents are told its next step
+        elif kind == "reflection" and not self._is_approved:  # a reflection names a file, and agents get its next step
             self._insert_record(kind, record, status="moot", draft="")
         else:
             self._insert_record(kind, record)
 
-    def _is_deleted(self, tombstones: deletions.Tombstones, kind: str, record: dict[str, Any]) -> bool:
-        """Return whether a record is part of what was deleted here: by its session, its project or its words."""
+    def _note_deleted(self, tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
+        """Return whether a record was deleted here, by its session, project or words; remember the first two."""
         session = (record.get("host") or "", record.get("session") or "")
         if session in self._deleted_sessions:
             return True
@@ -302,7 +314,7 @@ class _Importer:
     def recount_sessions(self) -> None:
         """Count the sessions again that were here before and got something."""
         for session in self._changed_sessions:
-            reports.recount_session(self._connection, session)
+            events.recount_session(self._connection, session)
         self._changed_sessions.clear()
 
     def finish(self) -> None:
@@ -312,7 +324,7 @@ class _Importer:
             turns.mark_distilled(self._connection, session, makers)
         turns.enqueue_undistilled(self._connection, clock.now())
 
-    def _insert_record(self, kind: str, record: Mapping[str, Any], **extra: Any) -> bool:
+    def _insert_record(self, kind: str, record: ExportRecord, **extra: Any) -> bool:
         """Insert a record's columns and these; return whether it is new."""
         row = {column.name: record[column.name] for column in KINDS[kind].columns} | extra
         for name, value in row.items():
@@ -327,10 +339,10 @@ class _Importer:
             self.new_keys[kind].append(str(row["key"]))
         return bool(inserted)
 
-    def _import_session(self, record: dict[str, Any]) -> None:
+    def _import_session(self, record: ExportRecord) -> None:
         """Import a session; one that is here already only gets the times and the project that it lacks."""
         path = record["project"]
-        if path in self._deleted_projects:  # it has sessions from after it was deleted
+        if path in self._deleted_projects:  # this session is from after the project was deleted
             self._insert_record("project", self._deleted_projects.pop(path))
         project = fetch_value(self._connection, "select id from projects where path = ?", path)
         if path and not project:
@@ -338,9 +350,9 @@ class _Importer:
         is_new = self._insert_record("session", record, project=project, to_fill=0)
         session = self._find_session_id(record)
         if is_new:
-            return  # its columns are those of the line
-        # Its counts and times are widened by what the export knows more of.
+            return  # the new session has the columns of the line
         self._existing_sessions.add(session)
+        # The times of the existing session are widened by those of the export.
         changed = self._connection.execute(
             """
             update sessions set project = coalesce(project, :project), started_at = min(started_at, :started_at),
@@ -354,7 +366,7 @@ class _Importer:
         if changed:
             self._changed_sessions.add(session)
 
-    def _find_session_id(self, record: Mapping[str, Any]) -> int:
+    def _find_session_id(self, record: ExportRecord) -> int:
         """Return the row number of the session that a record names; BadLine if its line did not come before."""
         reference = (record["host"], record["session"])
         if reference not in self._session_ids:
@@ -365,7 +377,7 @@ class _Importer:
             self._session_ids[reference] = session_id
         return self._session_ids[reference]
 
-    def _import_session_item(self, kind: str, record: dict[str, Any]) -> None:
+    def _import_session_item(self, kind: str, record: ExportRecord) -> None:
         """Import what happened in a session; of a turn whose prompt was wholly private nothing comes in."""
         session = self._find_session_id(record)
         turn = record.get("prompt")  # of an event or observation, the number of its prompt; a summary has none
@@ -385,12 +397,12 @@ class _Importer:
             # Distilling leaves claude-mem's observations in place, so their turns need no mark.
             self._distilled_turns.setdefault(session, {})[record["prompt"]] = record["made"]
 
-    def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
+    def _has_prompt(self, session: int, record: ExportRecord) -> bool:
         """Return whether the session has this prompt already, from a hook or a transcript, under another key."""
         query = "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?"
         return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], _SAME_PROMPT_SECONDS))
 
-    def _import_run(self, record: Mapping[str, Any]) -> None:
+    def _import_run(self, record: ExportRecord) -> None:
         """Import a run unless one of its time and purpose is here; it counts for its day as if it was made here."""
         try:
             # The exporting machine may have been in any time zone, so its day differs by at most a day and a half.
@@ -403,7 +415,7 @@ class _Importer:
             session = self._find_session_id(record) if record["session"] else None
             self._insert_record("run", record, day=day, session=session)
 
-    def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> None:
+    def _import_signal(self, record: ExportRecord, *, fresh: bool) -> None:
         """Import a signal with the keys of its errors; a `fresh` one makes its candidate be weighed again."""
         if self._insert_record("signal", record, fresh=fresh):
             self._connection.executemany(
@@ -411,7 +423,7 @@ class _Importer:
                 [(error, record["key"]) for error in record["errors"]],
             )
 
-    def _import_candidate(self, record: dict[str, Any]) -> None:
+    def _import_candidate(self, record: ExportRecord) -> None:
         """Import a candidate under a number of its own here. One that is here stays, and is weighed again."""
         query = "select 1 from candidates where signature = ? or id = ?"
         is_here = bool(fetch_value(self._connection, query, record["signature"], record["id"]))

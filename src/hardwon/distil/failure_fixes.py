@@ -124,7 +124,9 @@ def _build_fix(
         edits = [
             action
             for action in between
-            if action.kind == "changed" and not action.failed and action.call.agent == working_action.call.agent
+            if action.kind == "changed"
+            and not action.failed
+            and action.call.subagent_id == working_action.call.subagent_id
         ]
     return FailureFix(
         failed_actions=tuple(failed_actions),
@@ -228,7 +230,7 @@ def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
             "call",
             2 * number,
             call.key,
-            agent=call.agent,
+            subagent_id=call.subagent_id,
             call=call.key,
             tool="Bash" if command and call.tool not in EDIT_TOOLS else call.tool,
             command=command,
@@ -238,7 +240,13 @@ def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
         if call.outcome in ("fine", "failed") and (action.failed or action.kind not in _LOOK_KINDS):
             text = _keep_ends(action.text) if action.failed else ""
             yield Step(
-                "result", 2 * number + 1, call.key, agent=call.agent, call=call.key, text=text, failed=action.failed
+                "result",
+                2 * number + 1,
+                call.key,
+                subagent_id=call.subagent_id,
+                call=call.key,
+                text=text,
+                failed=action.failed,
             )
 
 

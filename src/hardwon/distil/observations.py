@@ -70,24 +70,24 @@ def observe_turn(turn: Turn) -> list[Observation]:
     if all(action.kind == "noise" for action in actions):
         return _observe_chat(turn)
     observations = list[Observation]()
-    for agent in dict.fromkeys(action.call.agent for action in actions):
-        agent_actions = [action for action in actions if action.call.agent == agent]
-        request = _find_request(turn, actions, agent)
-        observations += _observe_agent(turn, agent_actions, request, agent)
+    for subagent_id in dict.fromkeys(action.call.subagent_id for action in actions):
+        own_actions = [action for action in actions if action.call.subagent_id == subagent_id]
+        request = _find_request(turn, actions, subagent_id)
+        observations += _observe_agent(turn, own_actions, request, subagent_id)
     return sorted(observations, key=lambda observation: observation.at)
 
 
-def _find_request(turn: Turn, actions: Iterable[ToolAction], agent: str) -> str:
-    """Return what an agent was asked: the prompt, or the task of a sub-agent; "" if its task is unknown."""
-    if not agent:
+def _find_request(turn: Turn, actions: Iterable[ToolAction], subagent_id: str) -> str:
+    """Return what an agent was asked: the main agent the prompt, a sub-agent its task; "" if its task is unknown."""
+    if not subagent_id:
         return turn.prompt
     for action in actions:
-        if action.kind == "agent" and agent in action.text:  # the result of the call that started it has its id
+        if action.kind == "agent" and subagent_id in action.text:  # the result of the call that started it has its id
             return action.label
     return ""
 
 
-def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
+def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, subagent_id: str) -> list[Observation]:
     """Return the observations of one agent; if all work went into one failure, that is the observation."""
     fixes = find_failure_fixes(actions)
     # Failures of the same kind of check, or of the same other command, are grouped.
@@ -97,7 +97,7 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
             label = fix.failed_actions[0].label
             fixes_by_command.setdefault(find_check_words(label) or frozenset((label,)), []).append(fix)
     fix_groups = list(fixes_by_command.values())
-    unfixed = find_standing_failures(fixes, actions, "" if agent else turn.final_message)
+    unfixed = find_standing_failures(fixes, actions, "" if subagent_id else turn.final_message)
     stretches = list(_split_stretches(actions))
     sole_group = list[FailureFix]()
     if len(fix_groups) == len(stretches) == 1 and _is_only_work(fix_groups[0], actions):
@@ -107,10 +107,10 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
         keys = {action.call.key for action in stretch}
         stretch_failures = [fix for fix in unfixed if fix.failed_actions[-1].call.key in keys]
         is_last = number == len(stretches) - 1
-        final_message = turn.final_message if is_last and not agent else ""
-        observations += _observe_work(turn, stretch, request, agent, stretch_failures, sole_group, final_message)
+        final_message = turn.final_message if is_last and not subagent_id else ""
+        observations += _observe_work(turn, stretch, request, subagent_id, stretch_failures, sole_group, final_message)
     if not sole_group:
-        fix_observations = [_observe_fix(turn, group, request, agent) for group in fix_groups]
+        fix_observations = [_observe_fix(turn, group, request, subagent_id) for group in fix_groups]
         observations += [observation for observation in fix_observations if observation.title][:_MAX_FIXES]
     return observations
 
@@ -144,7 +144,7 @@ def _observe_work(
     turn: Turn,
     actions: list[ToolAction],
     request: str,
-    agent: str,
+    subagent_id: str,
     unfixed: list[FailureFix],
     sole_group: list[FailureFix],
     final_message: str,
@@ -165,11 +165,11 @@ def _observe_work(
     signs = _collect_signs(actions, unfixed, sole_group, bool(paths), final_message)
     words = to_plain_line(" ".join([request[:400], *(commit.subject for _, commit in phrasing.list_commits(actions))]))
     observation = Observation(
-        key=_compute_key(turn, agent, "work", actions[0].call.key),
+        key=_compute_key(turn, subagent_id, "work", actions[0].call.key),
         at=actions[0].call.at,
         type="bugfix" if sole_group else _classify_type(signs, words),
         title=title,
-        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS, agent),
+        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS, subagent_id),
         narrative=_write_narrative(final_message, title),
         facts=tuple(select_fitting(list(dict.fromkeys(facts)), room)),
         concepts=_find_concepts(signs, words, paths or files_read, commands),
@@ -228,18 +228,18 @@ def _collect_signs(
     return frozenset(name for name, holds in signs.items() if holds)
 
 
-def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) -> Observation:
+def _observe_fix(turn: Turn, group: list[FailureFix], request: str, subagent_id: str) -> Observation:
     """Build the observation of a failure that was fixed; without changed files another way around it was found."""
     actions = list({action.call.key: action for fix in group for action in fix.actions}.values())
     tokens = sum(action.tokens for action in actions)
     paths = phrasing.list_files_modified(actions)
     signs = frozenset(("mended", "changed") if paths else ("mended", "other way"))
     return Observation(
-        key=_compute_key(turn, agent, "mended", group[0].failed_actions[0].call.key),
+        key=_compute_key(turn, subagent_id, "mended", group[0].failed_actions[0].call.key),
         at=group[0].failed_actions[0].call.at,
         type="bugfix" if paths else "failure",
         title=_write_fix_title(group, MAX_TITLE_CHARS),
-        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS // 2, agent),
+        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS // 2, subagent_id),
         facts=tuple(select_fitting(_describe_fix(group), max(_compute_room(tokens), 2 * _MIN_FACT_CHARS))),
         concepts=_find_concepts(signs, "", paths, [group[0].failed_actions[0].label]),
         files_modified=tuple(paths),
@@ -258,9 +258,9 @@ def _compute_key(turn: Turn, *parts: str) -> str:
     return blake2b(identity.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _write_request_line(request: str, max_chars: int, agent: str) -> str:
+def _write_request_line(request: str, max_chars: int, subagent_id: str) -> str:
     line = phrasing.pick_first_sentence(request, max_chars - 12)
-    if agent:
+    if subagent_id:
         return f"Sub-agent: {line}" if line else "By a sub-agent"
     return f"Asked: {line}" if line else ""
 

@@ -130,7 +130,7 @@ def _build_sent_call(action: ToolAction) -> SentCall:
     call = action.call
     input_text = trim_text(_format_input(map_strings(call.input, lambda text, _: clean_text(text))), _MAX_INPUT_CHARS)
     response = trim_text(clean_text(action.text), _MAX_RESPONSE_CHARS)
-    agent_suffix = f" by {call.agent}" if call.agent else ""
+    agent_suffix = f" by {call.subagent_id}" if call.subagent_id else ""
     text = f"call {call.tool}{agent_suffix} ({call.outcome})\n{input_text}\nresult:\n{response}\n"
     return SentCall(
         call.key, text, input_text, action.kind not in _READ_ONLY_KINDS, estimate_call_tokens(call), call.at

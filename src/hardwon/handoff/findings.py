@@ -25,7 +25,7 @@ from hardwon.handoff.transcript_story import (
 )
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.shell import failures, working_commands
-from hardwon.shell.habits import list_first_words
+from hardwon.shell.working_commands import list_first_words
 from hardwon.store.reflections import Finding, PastHandoff, ReflectionContext
 from hardwon.text.characters import format_count
 from hardwon.text.excerpts import format_times, is_informative, shorten_line, split_sentences, to_plain_line
@@ -292,7 +292,7 @@ def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
     """Return the main agent's failed calls with their results, by the signature under which calls are stored."""
     failed_calls: dict[str, list[tuple[Step, Step]]] = {}
     for call, result in pair_calls(story).values():
-        if result and result.failed and not result.refused and not call.agent:
+        if result and result.failed and not result.refused and not call.subagent_id:
             signature = failures.compute_signature(call.tool, call.command, result.text)
             failed_calls.setdefault(signature, []).append((call, result))
     return failed_calls

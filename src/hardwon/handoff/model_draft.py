@@ -86,7 +86,7 @@ def _select_entries(story: Story, max_turns: int) -> list[tuple[Step, str]]:
 
 def _render_entry(step: Step) -> str:
     """Return a step as the model reads it, after its line number; "" for a step that it does not need."""
-    by = " of a sub-agent" if step.agent else ""
+    by = " of a sub-agent" if step.subagent_id else ""
     if step.kind in ("person", "agent"):
         return f"L{step.line} {step.kind}{by}: {trim_text(step.text, MAX_MESSAGE_CHARS)}"
     if step.kind == "call":

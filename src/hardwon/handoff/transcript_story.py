@@ -100,8 +100,8 @@ def read_story(path: str, agent: str = "") -> Story:
     # Codex writes the work of a sub-agent to a transcript of its own, named after the sub-agent. It is read as the
     # main agent's there, but under the sub-agent's id: a draft of it must not replace the draft of its parent session.
     name = os.path.basename(path)
-    subagent_id = next((step.agent for step in all_steps if step.agent and step.agent in name), "")
-    all_steps = [step._replace(agent="") if step.agent == subagent_id else step for step in all_steps]
+    subagent_id = next((step.subagent_id for step in all_steps if step.subagent_id and step.subagent_id in name), "")
+    all_steps = [step._replace(subagent_id="") if step.subagent_id == subagent_id else step for step in all_steps]
     steps = _select_session_steps(list(_select_visible_steps(all_steps)))
     times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
@@ -209,7 +209,7 @@ def list_open_tasks(story: Story) -> list[tuple[str, Step]]:
     """Return the unfinished tasks on the agent's own list, each with the call that listed it."""
     open_tasks: dict[str, tuple[str, Step]] = {}
     for call, result in pair_calls(story).values():
-        if call.agent:
+        if call.subagent_id:
             continue
         if call.tool == TASK_LIST_TOOL:
             rows = [line[6:] for line in call.content.splitlines() if line.startswith("- [ ] ")]
@@ -241,7 +241,7 @@ def _select_visible_steps(steps: Sequence[Step]) -> Iterator[Step]:
         if step.kind == "person":
             is_hidden = is_wholly_private(step.text)
             is_for_us = is_only_for_hardwon(step.text)
-        if is_for_us and step.kind in ("person", "agent") and not step.agent:
+        if is_for_us and step.kind in ("person", "agent") and not step.subagent_id:
             continue
         if step.kind == "call" and is_hardwon_call(step):
             hardwon_calls.add(step.call)
@@ -281,7 +281,7 @@ def split_exchanges(story: Story) -> tuple[Exchange, ...]:
     prompt: Step | None = None
     steps: list[Step] = []
     for step in story.steps:
-        if step.agent:
+        if step.subagent_id:
             continue
         if step.kind != "person":
             steps.append(step)
@@ -349,7 +349,7 @@ def build_turns(story: Story) -> tuple[Turn, ...]:
 
 def build_subagent_turn(story: Story) -> Turn | None:
     """Convert the calls of all sub-agents to one turn; None if there are none."""
-    calls = [(step, result) for step, result in pair_calls(story).values() if step.agent]
+    calls = [(step, result) for step, result in pair_calls(story).values() if step.subagent_id]
     if not calls:
         return None
     return Turn(
@@ -386,7 +386,7 @@ def _build_call(step: Step, result: Step | None) -> Call:
         key=_get_call_key(step),
         at=parse_timestamp(step.at),
         tool=step.tool,
-        agent=step.agent,
+        subagent_id=step.subagent_id,
         response=text,
         outcome=outcome,
         input={name: value for name, value in tool_input.items() if value},

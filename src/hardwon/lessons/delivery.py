@@ -143,7 +143,7 @@ class SessionClaims:
         return os.path.exists(self._get_allow_path(entry))
 
     def _get_path(self, name: str) -> str:
-        return os.path.join(self._folder, claims.build_claim_name(self._event.agent, name))
+        return os.path.join(self._folder, claims.build_claim_name(self._event.subagent_id, name))
 
     def _get_allow_path(self, entry: ManifestEntry) -> str:
         return os.path.join(self._folder, f"+allowed.{paths.to_safe_name(entry.id)}")
@@ -291,7 +291,7 @@ def build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delive
         at=event.at,
         host=event.host,
         session=event.session,
-        agent=event.agent,
+        subagent_id=event.subagent_id,
         kind=event.kind,
         tool=event.tool,
         lesson=lesson_id,

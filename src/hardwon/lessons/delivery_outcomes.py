@@ -24,7 +24,8 @@ class DeliveryOutcome:
 def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> DeliveryOutcome:
     """Return the delivery's call and the same agent's next completed call of that tool.
 
-    A call with the same aim is preferred to an earlier one, because agents often look around after a denial.
+    One that runs the same program or concerns the same file is preferred to an earlier one, because agents often look
+    around after a denial.
     """
     session_number = delivery["number"]
     if not session_number:  # the session was never recorded, or is deleted
@@ -36,11 +37,11 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
         denied_call = views.find_denied_call(connection, session_number, delivery)
     if denied_call is None:
         return DeliveryOutcome(None, next_call)
-    same_aim_calls = (call for call in later_calls if has_same_aim(denied_call["input"], call["input"]))
-    return DeliveryOutcome(denied_call, next(same_aim_calls, next_call))
+    similar_calls = (call for call in later_calls if shares_program_or_file(denied_call["input"], call["input"]))
+    return DeliveryOutcome(denied_call, next(similar_calls, next_call))
 
 
-def has_same_aim(denied_call_input: str, later_call_input: str) -> bool:
+def shares_program_or_file(denied_call_input: str, later_call_input: str) -> bool:
     """Return whether two calls, given by their stored inputs, run a common program or concern the same file."""
     denied_input = _parse_input(denied_call_input)
     later_input = _parse_input(later_call_input)

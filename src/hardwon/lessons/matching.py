@@ -2,7 +2,7 @@
 
 `toolNames` must include the call's tool. Any command pattern may match, on the whole command or on a simple command in
 it. For other tools, path and content must both match if the lesson names them. A lesson with patterns never matches by
-its tool alone.
+its tool alone. Only lessons that `ManifestIndex.find_possible_matches` returned get here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from hardwon import clock
+from hardwon import claims, clock
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
@@ -23,10 +23,15 @@ from hardwon.lessons.validation import REVIEW_BELOW
 from hardwon.store import candidates
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate, Judgement, list_episodes
 from hardwon.store.db import Connection, transaction
+from hardwon.text.characters import to_printable_line
 from hardwon.text.similarity import find_nearest_lesson
 from hardwon.types import MINED_TIER, TAG_TIER, Lesson, MinedEpisode
 
 _MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
+# A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
+_ANNOUNCED_FOLDER = "announced-proposals"
+_ANNOUNCED_SECONDS = 7 * 86_400.0
+_MAX_ANNOUNCED, _MAX_ANNOUNCED_CHARS = 3, 110
 UNPROVEN_WEIGHT = 0.1  # ranks what no recorded call proves below everything that is proven
 _EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
 # The fields that a person reads and decides about. The others, such as dates, may change without a decision.
@@ -83,7 +88,7 @@ def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any
 
     A record with the id of a mined candidate was put there by somebody else, and `adding.add_record` refuses it.
     """
-    if is_proposed_by_agent(candidate) and _find_lesson(home, candidate.id) is not None:
+    if is_proposed_by_agent(candidate) and lessons_file.find_own_lesson(home, candidate.id) is not None:
         # Set every field that a person reads, so that nothing unseen stays in the record.
         return adding.edit_record(home, candidate.id, {**dict.fromkeys(_REVIEWED_KEYS), **record})
     return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
@@ -93,7 +98,7 @@ def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
     if not is_proposed_by_agent(candidate):
         return
-    lesson = _find_lesson(home, candidate.id)
+    lesson = lessons_file.find_own_lesson(home, candidate.id)
     if lesson is not None and lesson.status == "candidate":
         adding.set_lesson_status(home, candidate.id, "rejected")
 
@@ -106,14 +111,9 @@ def restore_record(home: str, candidate: Candidate) -> None:
     if not is_proposed_by_agent(candidate):
         if candidate.lesson:  # empty if it was rejected
             adding.remove_record(home, candidate.lesson)
-    elif _find_lesson(home, candidate.id) is not None:
+    elif lessons_file.find_own_lesson(home, candidate.id) is not None:
         previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}
         adding.edit_record(home, candidate.id, {**previous, "status": "candidate"})
-
-
-def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
-    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 
 def _sync_with_lessons_file(home: str, connection: Connection) -> None:
@@ -122,24 +122,12 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     If lessons.json is broken the rows stay as they are, so that mined candidates can still be decided about.
     """
     try:
-        lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
+        lessons = {lesson.id: lesson for lesson in lessons_file.read_own(home).lessons}
     except UserError:
         return
+    stale_rows, decided_lessons = _compare_rows(candidates.list_proposed(connection), lessons)
     proposed_lessons = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
-    stale_rows = list[Candidate]()  # their record is gone, or says something else by now
-    decided_lessons = list[Lesson]()
-    for row in candidates.list_proposed(connection):
-        if row.status != "candidate":
-            continue
-        lesson = lessons.get(row.id)
-        if lesson is None:
-            stale_rows.append(row)
-        elif lesson.status != "candidate":
-            decided_lessons.append(lesson)
-        elif row.record != _select_reviewed_fields(lesson):
-            stale_rows.append(row)
-    proposed_ids = [lesson.id for lesson in proposed_lessons]
-    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, proposed_ids)}
+    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed_lessons])}
     # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
     stale_ids = {row.id for row in stale_rows}
     unlisted_lessons = [lesson for lesson in proposed_lessons if lesson.id not in rows_by_id or lesson.id in stale_ids]
@@ -161,6 +149,23 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
             candidates.insert(connection, _build_candidate(lesson, used_slugs, now))
         for row in reopened_rows:
             candidates.set_status(connection, row.id, "candidate", at=None)
+
+
+def _compare_rows(rows: Iterable[Candidate], lessons: Mapping[str, Lesson]) -> tuple[list[Candidate], list[Lesson]]:
+    """Return the waiting rows whose record is gone or says something else by now, and the lessons decided about."""
+    stale_rows = list[Candidate]()
+    decided_lessons = list[Lesson]()
+    for row in rows:
+        if row.status != "candidate":
+            continue
+        lesson = lessons.get(row.id)
+        if lesson is None:
+            stale_rows.append(row)
+        elif lesson.status != "candidate":
+            decided_lessons.append(lesson)
+        elif row.record != _select_reviewed_fields(lesson):
+            stale_rows.append(row)
+    return stale_rows, decided_lessons
 
 
 def _build_candidate(lesson: Lesson, used_slugs: set[str], now: float) -> Candidate:
@@ -191,6 +196,26 @@ def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
     fields = {name: record[name] for name in _REVIEWED_KEYS if name in record}
     fields["evidence"] = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
     return fields
+
+
+def announce_proposals(connection: Connection, home: str) -> str:
+    """Return a line for the person about each lesson that an agent reported, once; empty if there is no new one."""
+    folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
+    now = clock.now()
+    token = os.urandom(8).hex()  # new each time, so that even our own earlier claim counts as taken
+    lines: list[str] = []
+    for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
+        if len(lines) == _MAX_ANNOUNCED:
+            break  # the others come at the next start
+        taken_at = claims.take(os.path.join(folder, candidate.id), token, now)
+        if taken_at is not None:
+            continue  # announced before
+        summary = to_printable_line(candidate.record["summary"], _MAX_ANNOUNCED_CHARS)
+        lines.append(
+            f"hardwon: the agent proposes a lesson: {summary}"
+            f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
+        )
+    return "\n".join(lines)
 
 
 def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
@@ -271,13 +296,6 @@ def describe_figures(parts: Mapping[str, float]) -> str:
     return f"{stops}; {false_alarms}"
 
 
-def is_proven(candidate: Candidate, min_share: float) -> bool:
-    """Return whether the recorded calls prove its trigger: enough of those that it matches failed."""
-    failed = candidate.parts.get("failed", 0.0)
-    fine = candidate.parts.get("fine", 0.0)
-    return failed > 0 and failed / (failed + fine) >= min_share
-
-
 def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, Segments]:
     """Return the call that failed and the one that worked, with the words that differ marked; empty if not known."""
     body = _find_episode_body(list_episodes(connection, candidate.signature), candidate.record["solution"])
@@ -290,27 +308,26 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
     old_words = _WORD.findall(failed[:_MAX_DIFF_CHARS])
     new_words = _WORD.findall(worked[:_MAX_DIFF_CHARS])
-    old_segments: Segments = []
-    new_segments: Segments = []
     if not new_words:
         # With nothing to compare to, marking every word as different would say nothing.
-        if old_words:
-            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
-        return old_segments, []
+        return [(failed[:_MAX_DIFF_CHARS], False)] if old_words else [], []
+    old_segments: Segments = []
+    new_segments: Segments = []
     # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         is_changed = kind != "equal"
-        for segments, words in (
-            (old_segments, old_words[old_start:old_end]),
-            (new_segments, new_words[new_start:new_end]),
-        ):
-            shown_words = words
-            if not is_changed and len(words) > 2 * _NEAR_WORDS:
-                shown_words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
-            if shown_words:
-                segments.append(("".join(shown_words), is_changed))
+        _add_segment(old_segments, old_words[old_start:old_end], is_changed=is_changed)
+        _add_segment(new_segments, new_words[new_start:new_end], is_changed=is_changed)
     return old_segments, new_segments
+
+
+def _add_segment(segments: Segments, words: Sequence[str], *, is_changed: bool) -> None:
+    """Add the words as a piece, if there are any; of many equal ones only those near the ends."""
+    if not is_changed and len(words) > 2 * _NEAR_WORDS:
+        words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
+    if words:
+        segments.append(("".join(words), is_changed))
 
 
 def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
@@ -329,7 +346,7 @@ def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict
 
 def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float] | None:
     """Return the most similar lesson and its share of words; None if they share only common words, or none is valid."""
-    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    lessons = lessons_file.read_own(home).lessons
     others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
     try:
         nearest = find_nearest_lesson(parse_lesson({**candidate.record, "id": candidate.id}), others)

@@ -45,7 +45,7 @@ def reply_to_session_event(
     if event.kind == "SubagentStart":
         folders = list_equivalent_folders(event.cwd)
         return reply_to_subagent_start(event, index, session_claims, equivalent_folders=folders)
-    if event.agent:  # a sub-agent's prompts come from another agent, and a handoff is about the whole session
+    if event.subagent_id:  # a sub-agent's prompts come from another agent, and a handoff is about the whole session
         return EMPTY_REPLY
     if event.kind == "UserPromptSubmit":
         return _reply_to_prompt(event, index, home, session_claims, sources)

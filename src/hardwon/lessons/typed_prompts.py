@@ -89,7 +89,7 @@ def is_allow_command(prompt_words: Sequence[str]) -> bool:
 
 def is_answered_by_hardwon(event: Event) -> bool:
     """Return whether hardwon answers this prompt and the model does not see it, so that it is not recorded."""
-    is_typed = event.kind == "UserPromptSubmit" and not event.agent and event.source != "command"
+    is_typed = event.kind == "UserPromptSubmit" and not event.subagent_id and event.source != "command"
     if not is_typed or not can_be_for_hardwon(event.prompt):
         return False
     if parse_decision(event.prompt.split()) is not None:

@@ -169,13 +169,12 @@ def lessons(
     matches, _ = lookup.explain_call(context.home, event, clock.now())
     if not matches:
         return "no lesson applies"
-    ids = [f"L:{match.entry.slug}" for match in matches]
-    texts = [
-        f"{lesson_id} ({match.entry.delivery}): {match.entry.text}"
-        for lesson_id, match in zip(ids, matches, strict=True)
-    ]
+    texts = []
+    for match in matches:
+        lesson_id = f"L:{match.entry.slug}"
+        texts.append((lesson_id, f"{lesson_id} ({match.entry.delivery}): {match.entry.text}"))
     lead = "Lessons of hardwon that apply; a person approved them."
-    return recalled_text.format_answer(recalled_text.format_texts(list(zip(ids, texts, strict=True))), lead=lead)
+    return recalled_text.format_answer(recalled_text.format_texts(texts), lead=lead)
 
 
 def remember(

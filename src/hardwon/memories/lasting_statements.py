@@ -3,6 +3,9 @@
 A statement must say that it is meant to last ("from now on", "always", "you keep doing"), or have the form of a rule, a
 preference, a habit or a fact; `lasting_statements.toml` has the forms. If it could be about the current task it is left
 out: false alarms cost a person's patience.
+
+Prompts also contain code, quotations, logs, reviews and pasted pages. Anything that looks like these is left out, and
+so is everything after a heading or after a line that ends with a colon.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from hardwon.memories.typed_sentences import find_typed_sentences
+from hardwon.privacy.private_tags import strip_private
+from hardwon.privacy.prompt_text import strip_lesson_blocks
 from hardwon.text.similarity import tokenize
 from hardwon.types import frozen
 
@@ -119,8 +123,18 @@ def read_statement_rules() -> tuple[StatementRule, ...]:
     rules = []
     for row in _read_table()["rules"]:
         patterns = tuple(_compile(rf"{row.get('lead', '')}(?P<said>)(?:{pattern})") for pattern in row["patterns"])
-        flags = (row.get("firm", False), row.get("question", False), row.get("fact", False), row.get("weak", False))
-        rules.append(StatementRule(row["name"], row["type"], row["begins"], patterns, *flags, tuple(row["examples"])))
+        rule = StatementRule(
+            name=row["name"],
+            type=row["type"],
+            begins=row["begins"],
+            patterns=patterns,
+            is_firm=row.get("firm", False),
+            may_be_question=row.get("question", False),
+            is_fact=row.get("fact", False),
+            is_weak=row.get("weak", False),
+            examples=tuple(row["examples"]),
+        )
+        rules.append(rule)
     return tuple(rules)
 
 
@@ -138,7 +152,7 @@ _REQUEST = re.compile(
     r"|, (?:sorry, )?(?:right|ok(?:ay)?|let'?s|shall we|should (?:we|I)|is that|do you)\b).*$",
     re.I,
 )
-# These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
+# Words before a match that make it a report of somebody's words, text to write, a question or a supposition.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed commented")
 _SUPPOSES = _join_words(
     r"""if should_(?:we|i|it) shall why (?<!not_)how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it
@@ -199,11 +213,13 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
     """Return the lasting statements of a prompt, each once; none if there are too many for a typed prompt."""
     statements: list[LastingStatement] = []
     is_task_brief = len(prompt.split()) > MAX_CORRECTION_WORDS
-    for sentence in find_typed_sentences(prompt):
+    for sentence in _find_typed_sentences(prompt):
         match = match_statement(sentence, is_task_brief=is_task_brief)
-        if match and tokenize(match[1]) not in [tokenize(statement.quote) for statement in statements]:
-            rule, quote = match
-            memory_type = rule.type or _guess_type(quote)
+        if match is None:
+            continue
+        rule, quote = match
+        if tokenize(quote) not in [tokenize(statement.quote) for statement in statements]:
+            memory_type = rule.type or guess_type(quote)
             statements.append(LastingStatement(memory_type, rewrite_statement(memory_type, quote), quote))
     return statements if len(statements) <= MAX_STATEMENTS else []
 
@@ -222,17 +238,16 @@ def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[Stat
         is_question = False
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
     starts = _find_starts(masked)
-    matches: list[tuple[int, StatementRule, str]] = []
+    matches: dict[int, tuple[StatementRule, str]] = {}  # by the positions where they begin
     for rule in read_statement_rules():
         if (is_question and not rule.may_be_question) or (is_task_brief and rule.is_weak):
             continue
         for match in _match_rule(rule, masked, starts[rule.begins]):
             if statement := _take_statement(rule, sentence, masked, match):
-                matches.append((match.start("said"), rule, statement))
+                matches.setdefault(match.start("said"), (rule, statement))
                 break
     # The match that begins first holds the most: "CI runs on 3.9, so no match statements".
-    first = min(matches, key=lambda found_match: found_match[0], default=None)
-    return (first[1], first[2]) if first else None
+    return matches[min(matches)] if matches else None
 
 
 def _match_rule(rule: StatementRule, sentence: str, starts: Sequence[int]) -> Iterator[re.Match[str]]:
@@ -283,7 +298,7 @@ _IS_WISH = _compile(
 _IS_REFERENCE = _compile(r"\b{lies}")
 
 
-def _guess_type(statement: str) -> str:
+def guess_type(statement: str) -> str:
     """Return the type of memory that a statement makes; "project" if nothing tells it."""
     if _IS_REFERENCE.search(statement):
         return "reference"
@@ -415,3 +430,89 @@ def rewrite_statement(memory_type: str, words: str) -> str:
         text = tidied.sub(replacement, text)
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+_MAX_PROMPT_CHARS = 20_000
+_MAX_PARAGRAPH_CHARS = 900
+# A slash command other than a handoff command.
+_COMMAND = re.compile(r"\A/(?!\S*hand-?off)[\w:.-]+\s+", re.I)
+_MIN_SENTENCE_WORDS = 6
+_WRAP_WIDTH = 60  # a line at least this long was wrapped if the next one starts in lower case
+
+# Shell prompts, logs, errors, diffs, tables, quotations, review findings, copied conversations.
+_PASTED_LINE = re.compile(
+    r"\s*(?:[❯$%>✗✓×●⎿│|⏺✻├└┌]|[+-]{1,3}\s*[\w@/]+[({=:;,.]|@@ |\[[\w:. -]+\]\s|\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d"
+    r"|\S+@\S+[:\s].*[%$#]|\S{1,200}\.\w{1,9}:\d+|(?:error|warn(?:ing)?|fatal|info|debug)\b\W|Traceback|at \S+ \("
+    r"|\w+(?:Error|Exception):|(?:\d+\.\s+)?(?:High|Medium|Low|Critical)(?: severity)?:"
+    r"|(?:user|human|assistant|agent|claude|codex|gemini|ai|bot)\s?:)",
+    re.I,
+)
+_PAGE_START = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|(?:---+|===+|\*\*\*+)\s*$)|diff --git ", re.I)
+_LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)")
+# "Rules for this repo:", "From now on:": the list below is the person's own.
+_RULES_HEADING = re.compile(
+    r"\b(?:rules?|conventions?|preferences?|guidelines?|from now on|going forward|remember|in (?:the )?future)\b"
+    r".{0,60}:\s*$",
+    re.I,
+)
+_FENCED_BLOCK = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
+_TAGGED_BLOCK = re.compile(r"<([a-z][\w-]{1,40})\b[^<>]{0,300}>.{0,2000}?</\1>", re.S | re.I)
+_UNCLOSED_TAG = re.compile(r"^\s{0,9}<[a-z][\w-]{1,40}\b[^<>]{0,300}>.*\Z", re.S | re.I | re.M)
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)\s+(?!(?:ever|period|never)\W*$)", re.I
+)
+
+
+def _find_typed_sentences(prompt: str) -> Iterator[str]:
+    """Yield each sentence that the person most likely typed themselves, on one line with single spaces."""
+    text = strip_lesson_blocks(strip_private(prompt[:_MAX_PROMPT_CHARS]))
+    if text.lstrip().startswith(("/", "!")):  # a command of the agent, perhaps followed by a sentence
+        text = _COMMAND.sub("", text.lstrip(), count=1)
+        if len(text.split()) < _MIN_SENTENCE_WORDS or text.startswith(("/", "!")):
+            return
+    for pattern in (_FENCED_BLOCK, _TAGGED_BLOCK, _UNCLOSED_TAG):
+        text = pattern.sub("\n", text)
+    for paragraph in _list_typed_paragraphs(text):
+        for line in _unwrap_lines(paragraph):
+            for sentence in _SENTENCE_END.split(line):
+                if sentence.strip():
+                    yield " ".join(sentence.split())
+
+
+def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield the typed lines of each paragraph up to a heading; list items only below a line that calls them rules."""
+    follows_colon = False
+    for block in re.split(r"\n\s*\n", text):
+        lines = [line for line in block.splitlines() if line.strip()]
+        page_start = next((index for index, line in enumerate(lines) if _PAGE_START.match(line)), len(lines))
+        typed_lines = lines[:page_start]
+        if (
+            typed_lines
+            and not follows_colon
+            and len(block) <= _MAX_PARAGRAPH_CHARS
+            and not any(map(_PASTED_LINE.match, typed_lines))
+        ):
+            items = [f"{match[1]}\n" for line in typed_lines if (match := _LIST_ITEM.match(line))]
+            has_rules_heading = any(map(_RULES_HEADING.search, typed_lines))
+            yield [line for line in typed_lines if not _LIST_ITEM.match(line)] + (items if has_rules_heading else [])
+        if page_start < len(lines):
+            return
+        follows_colon = bool(lines) and lines[-1].rstrip().endswith(":")
+
+
+def _unwrap_lines(lines: list[str]) -> Iterator[str]:
+    """Join lines that an editor wrapped."""
+    joined = ""
+    previous_line = ""
+    for line in lines:
+        is_continued = (
+            len(previous_line) >= _WRAP_WIDTH
+            and line.lstrip()[:1].islower()
+            and not previous_line.endswith((".", "\n"))
+        )
+        if joined and not is_continued:
+            yield joined
+        joined = f"{joined}\n{line}" if is_continued else line
+        previous_line = line
+    if joined:
+        yield joined

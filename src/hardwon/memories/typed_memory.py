@@ -19,13 +19,6 @@ _FOR_NOW = re.compile(
     r"\b(?:for now|for the moment|this time|right now|(?:in|for|during) this (?:session|task|turn|chat))\b",
     re.I,
 )
-_IS_REFERENCE = re.compile(r"https?://|\b(?:is|are|lives?) (?:documented|tracked|kept) (?:in|at|on)\b", re.I)
-_IS_USER = re.compile(
-    r"(?:I(?:'m| am| work| live| know| have| speak)|my (?:name|time ?zone|role|job|pronouns))\b", re.I
-)
-_IS_FEEDBACK = re.compile(
-    r"(?:I (?:prefer|want|like|hate)|you (?:should|must)|please|to)\b|.*\b(?:always|never|don'?t)\b", re.I
-)
 
 
 @frozen
@@ -50,13 +43,8 @@ def find_typed_memory(prompt: str) -> TypedMemory | None:
         return None
     if _POINTS_AT_SOMETHING.match(statement) or _FOR_NOW.search(statement):
         return None
-    return TypedMemory(_guess_type(statement), statement, not rest)
+    from hardwon.memories.lasting_statements import (
+        guess_type,  # compiling its table takes 30 ms, and few prompts come here
+    )
 
-
-def _guess_type(statement: str) -> str:
-    """Return the type of memory that a statement makes; "project" if nothing tells it."""
-    if _IS_REFERENCE.search(statement):
-        return "reference"
-    if _IS_USER.match(statement):
-        return "user"
-    return "feedback" if _IS_FEEDBACK.match(statement) else "project"
+    return TypedMemory(guess_type(statement), statement, not rest)

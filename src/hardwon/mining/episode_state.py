@@ -35,7 +35,7 @@ class OpenEpisode:
 
 
 class ThreadState:
-    """The pending calls and open episodes of one agent in the session."""
+    """The pending calls and open episodes of the main agent, or of a sub-agent, in a session."""
 
     def __init__(self) -> None:
         # Calls without a result, by id, with their numbers; oldest first.
@@ -46,14 +46,15 @@ class ThreadState:
 
 
 def dump_threads(threads: Mapping[str, ThreadState]) -> dict[str, Any]:
-    return {"version": STATE_VERSION, "threads": [[agent, _dump_thread(thread)] for agent, thread in threads.items()]}
+    dumped = [[subagent_id, _dump_thread(thread)] for subagent_id, thread in threads.items()]
+    return {"version": STATE_VERSION, "threads": dumped}
 
 
 def load_threads(state: Mapping[str, Any] | None) -> dict[str, ThreadState]:
-    """Load saved threads; empty if the version is unknown."""
+    """Load saved threads by the id of their sub-agent; empty if the version is unknown."""
     if not state or state.get("version") not in _READABLE_VERSIONS:
         return {}
-    return {agent: _load_thread(thread) for agent, thread in state["threads"]}
+    return {subagent_id: _load_thread(thread) for subagent_id, thread in state["threads"]}
 
 
 def _dump_thread(thread: ThreadState) -> list[Any]:

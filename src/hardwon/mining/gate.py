@@ -1,7 +1,8 @@
-"""Replay triggers on the recorded calls to decide whether to propose a lesson and how to deliver it.
+"""Decide by the recorded calls whether a mined lesson is proposed, how it is delivered, and whether it steps down.
 
 Rules that read text guess; recorded calls are facts. A trigger that fires on successful calls teaches agents to ignore
-it, so at least half of its firings must have failed before a person is asked about it.
+it, so at least half of its firings must have failed before a person is asked about it. A candidate is proposed if
+`is_proven` or `needs_no_proof` says so.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, validation
 from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
-from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
+from hardwon.lessons.replay import MIN_FIRINGS, list_folders, prepare_stored_call, to_event
+from hardwon.mining.episodes import UNNAMED_SCORE
 from hardwon.projects import is_in_scope
 from hardwon.store import approvals, candidates, efficacy, transcripts
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text.characters import fold_case
-from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, Lesson, ManifestEntry, Pattern
+from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, TAG_TIER, Lesson, ManifestEntry, Pattern
 
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
 _WITHIN_COMMAND = r"[^|;&\n]*"  # as mined triggers have it
 _MAX_QUICK_CHARS = 1_000  # of a command that a mined pattern is tried on without a time limit
-BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
 
 @dataclass(slots=True)
@@ -46,10 +47,40 @@ class ReplayFigures:
     fine_calls: int = 0  # successful calls that the trigger was tried on
     failed_sessions: set[str] = field(default_factory=set)
 
-    @property
-    def share(self) -> float:
-        fired = self.failed + self.fine
-        return self.failed / fired if fired else 0.0
+    def add_firing(self, call: ScannedCall) -> None:
+        if call.outcome == "fine":
+            self.fine += 1
+        else:
+            self.failed += 1
+            self.failed_sessions.add(call.session)
+
+
+def may_be_chance(certainty: float, *, is_repeated: bool) -> bool:
+    """Return whether a mistake may be chance: the error does not name it, and no second session made it."""
+    return certainty <= UNNAMED_SCORE and not is_repeated
+
+
+def fails_often_enough(figures: ReplayFigures, min_share: float) -> bool:
+    """Return whether enough of the calls that a trigger matches failed: for a proposal, and to stay in force."""
+    return figures.failed > 0 and figures.failed / (figures.failed + figures.fine) >= min_share
+
+
+def is_proven(candidate: Candidate, certainty: float, figures: ReplayFigures, min_share: float) -> bool:
+    """Decide whether recorded calls prove a mistake: it is certain or repeated, and its trigger matches failures."""
+    is_repeated = len(candidate.sessions) > 1
+    if not certainty or may_be_chance(certainty, is_repeated=is_repeated):
+        return False
+    return fails_often_enough(figures, min_share)
+
+
+def needs_no_proof(candidate: Candidate) -> bool:
+    """Decide whether a candidate is proposed even if no recorded call proves it.
+
+    An agent's tag is, because its agent wrote it on purpose. What a reader of transcripts suggests must be proven,
+    unless it is told when a session starts and so has no trigger.
+    """
+    is_judged = bool(candidate.parts.get("judged"))
+    return candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
 
 
 def replay_records(
@@ -126,28 +157,22 @@ def replay_entries(
         ]
         if not possible:
             continue
-        matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
+        matchable_call = prepare_stored_call(to_event(call))
         for entry in possible:
-            if not match_entry(entry, matchable_call, search):
-                continue
-            entry_figures = figures[entry.id]
-            if is_fine:
-                entry_figures.fine += 1
-            else:
-                entry_figures.failed += 1
-                entry_figures.failed_sessions.add(call.session)
-
-    @cache
-    def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
-        total = 0
-        for (tool, folder), count in fine_counts.items():
-            if tool in tools and is_in_scope(project, list_folders(folder)):
-                total += count
-        return total
-
+            if match_entry(entry, matchable_call, search):
+                figures[entry.id].add_firing(call)
     for entry in entries:
-        figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
+        figures[entry.id].fine_calls = _count_fine_calls(fine_counts, entry)
     return figures
+
+
+def _count_fine_calls(counts: Mapping[tuple[str, str], int], entry: ManifestEntry) -> int:
+    """Return how many calls of an entry's tools, in its project, went fine; `counts` are by tool and folder."""
+    total = 0
+    for (tool, folder), count in counts.items():
+        if tool in entry.tools and is_in_scope(entry.project, list_folders(folder)):
+            total += count
+    return total
 
 
 def _get_searched_text(call: ScannedCall) -> str:
@@ -229,18 +254,18 @@ def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
     """
     if not has_cure:
         return "note"
-    is_certain = figures.share > BLOCK_SHARE and figures.failed >= MIN_FIRINGS and not figures.fine
+    is_certain = figures.failed >= MIN_FIRINGS and not figures.fine
     return "block" if is_certain else "hold"
 
 
-def step_down_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
+def retire_disproved_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
     """Retire mined lessons that calls recorded since speak against; return a line for each.
 
     A lesson that a person brings back stays: its candidate records that it was retired before.
     """
     accepted = {candidate.lesson: candidate for candidate in candidates.list_candidates(connection, "active")}
     try:
-        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+        lessons = lessons_file.read_own(home).lessons
     except UserError:  # a broken file: the last good manifest stays in force, and doctor names the fault
         return []
     watched = {
@@ -248,31 +273,32 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         for lesson in lessons
         if lesson.status == "active" and lesson.id in accepted and _is_as_mined(accepted[lesson.id], lesson)
     }
+    if not watched:
+        return []
     mined_names = {lesson_id for lesson_id in watched if accepted[lesson_id].tier == MINED_TIER}
-    figures_by_id = replay_records(connection, watched, mined_names=mined_names) if watched else {}
     lines: list[str] = []
-    for lesson_id, figures in figures_by_id.items():
-        if figures.share >= min_share or not figures.fine:
+    for lesson_id, figures in replay_records(connection, watched, mined_names=mined_names).items():
+        if not figures.fine or fails_often_enough(figures, min_share):
             continue
-        lesson = adding.set_lesson_status(home, lesson_id, "retired")
         reason = f"fired on {figures.fine} calls that went fine and {figures.failed} that failed"
-        now = clock.now()
-        with transaction(connection):  # taking a lesson out of force needs no approval
-            approvals.undo_subject(connection, approvals.LESSON, lesson_id, now)
-            efficacy.add_change(
-                connection,
-                lesson_id,
-                lesson.slug,
-                efficacy.RETIRED,
-                reason=reason,
-                path=efficacy.BY_HARDWON,
-                now=now,
-            )
-        candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", now, lesson_id)
+        lesson = _retire_lesson(home, connection, accepted[lesson_id], reason)
         lines.append(f"{lesson.slug}: {reason} (restore: hardwon lessons restore {lesson.slug})")
     if lines:
         manifest.build(home, clock.now())
     return lines
+
+
+def _retire_lesson(home: str, connection: Connection, candidate: Candidate, reason: str) -> Lesson:
+    """Take the lesson of a candidate out of force, which needs no approval."""
+    lesson = adding.set_lesson_status(home, candidate.lesson, "retired")
+    now = clock.now()
+    with transaction(connection):
+        approvals.undo_subject(connection, approvals.LESSON, lesson.id, now)
+        efficacy.add_change(
+            connection, lesson.id, lesson.slug, efficacy.RETIRED, reason=reason, path=efficacy.BY_HARDWON, now=now
+        )
+    candidates.record_decision(connection, candidate.id, "stepped-down", now, lesson.id)
+    return lesson
 
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:

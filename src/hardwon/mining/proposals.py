@@ -1,4 +1,4 @@
-"""Turn episodes into candidates: wording, gate and rank.
+"""Turn stored episodes into candidates: word, rate and rank them; `gate` decides whether recorded calls prove them.
 
 Episodes with the same signature make one candidate. The best episode gives the wording, all of them the counts. A
 candidate that passes the gate has the status `candidate` and is on the default list. A failure that several sessions
@@ -12,171 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from hardwon import clock
-from hardwon.agents.fields import collect_strings
-from hardwon.agents.transcript_steps import Step
 from hardwon.lessons.call_replies import STOPPING_MODES
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
-from hardwon.mining.episodes import UNNAMED_SCORE, Episode
 from hardwon.mining.gate import ReplayFigures
 from hardwon.mining.later_fixes import attach_later_fixes
 from hardwon.mining.suggestions import suggest_summary
 from hardwon.mining.triggers import matches_command
-from hardwon.privacy.cleaning import clean_text, clean_texts
-from hardwon.privacy.private_tags import map_strings
 from hardwon.store import candidates, deletions
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection
 from hardwon.text import lesson_tags
 from hardwon.text.excerpts import create_slug
-from hardwon.text.similarity import normalize_text
 from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, Pattern, frozen, replace
 
 CANDIDATE, OPEN = "candidate", "open"
 _BASE_PRIORITY = 4
-_BLOCK_CONFIDENCE, _ALL_FIELDS_BONUS, _CATEGORY_BONUS = 0.6, 0.15, 0.05
-_EPISODE_CONFIDENCE = 0.4
-_ERRORS_BONUS = 0.1
-_CORRECTIONS_BONUS = 0.05
-_PERSON_BONUS = 0.15
-_MAX_EPISODE_CONFIDENCE = 0.6
 _MAX_SESSIONS = 5
 _MAX_EPISODES = 20
-_MAX_SIGNATURE_CHARS = 300
 _HANG_TAGS = frozenset({"severity:hang", "severity:timeout"})
 _HARM_TAGS = frozenset({"severity:data-loss", "severity:silent-failure"})
-
-
-def mine_block(
-    lesson_block: lesson_tags.LessonBlock, step: Step, position: int, agent: str, path: str, project: str
-) -> MinedEpisode:
-    """Convert an agent's `#lesson` block, not redacted yet, together with its faults for review."""
-    record = lesson_tags.build_block_record(lesson_block, project=project)
-    problem = str(record.get("problem", ""))
-    solution = str(record.get("solution", ""))
-    tags = [str(tag) for tag in record.get("tags", [])]
-    confidence = rate_block_confidence(
-        lesson_block.fields.get("tool", ""), lesson_block.fields.get("trigger", ""), tags
-    )
-    block_text = step.text[lesson_block.start : lesson_block.end].strip()
-    quote = block_text.partition("\n")[0]
-    body = {
-        "tool": lesson_block.fields.get("tool", ""),
-        "problem": problem,
-        "solution": solution,
-        "trigger": lesson_block.fields.get("trigger", ""),
-        "tags": tags,
-        "record": record,
-        "faults": list(lesson_block.faults),
-        "confidence": confidence,
-        "person": "",
-        "parts": {"tag": confidence},
-        "evidence": [
-            {"path": path, "line": step.line, "kind": "correction", "quote": problem[:_MAX_SIGNATURE_CHARS] or quote}
-        ],
-    }
-    return MinedEpisode(
-        key=f"{agent}:{step.id}#{position}",
-        tier=TAG_TIER,
-        signature=f"lesson {normalize_text(clean_text(problem or solution or block_text))[:_MAX_SIGNATURE_CHARS]}",
-        host=agent,
-        path=path,
-        session=step.session,
-        agent=step.agent,
-        project=project,
-        at=step.at,
-        score=confidence,
-        body=body,
-    )
-
-
-def build_judged_episode(record: Mapping[str, Any], episode: MinedEpisode, at: float) -> MinedEpisode:
-    """Build what a reader proposes about an episode, as if its agent had written a tag there."""
-    body = {
-        "tool": episode.body["tool"],
-        "problem": record["problem"],
-        "solution": record["solution"],
-        "trigger": _get_pattern(record["triggers"]),
-        "tags": list(record["tags"]),
-        "record": dict(record),
-        "faults": [],
-        "judged": True,
-        "confidence": _BLOCK_CONFIDENCE,
-        "person": "",
-        "parts": {},
-        "evidence": episode.body["evidence"],
-    }
-    key = f"judged:{clock.create_ulid(at)}#0"
-    return replace(episode, key=key, tier=TAG_TIER, score=_BLOCK_CONFIDENCE, body=body, errors=())
-
-
-def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
-    """Convert an episode of error and fix, not redacted yet."""
-    failing_call = episode.failing_call
-    cure = episode.cure
-    correction_count = bool(episode.cure) + bool(episode.agent_words)
-    body = {
-        "tool": failing_call.tool,
-        "about": episode.errors[0].kind,
-        "command": failing_call.command,
-        "firstCommand": episode.errors[0].command,
-        "file": failing_call.path,
-        "worked": (cure.command or cure.path or cure.content) if cure else "",
-        "removed": list(episode.removed_arguments),
-        "added": list(episode.added_arguments),
-        "reason": episode.agent_words,
-        "person": episode.person_words,
-        "refused": episode.is_refused,
-        "attempts": len(episode.errors),
-        "open": episode.is_open,
-        "problem": episode.problem,
-        "solution": episode.solution,
-        "trigger": _get_pattern(episode.triggers),
-        "triggers": dict(episode.triggers),
-        "rejection": episode.rejection,
-        "tags": list(episode.tags),
-        "confidence": rate_episode_confidence(bool(episode.person_words), len(episode.errors), correction_count),
-        "parts": {},
-        "evidence": [{"path": path, **quote.__dict__} for quote in episode.evidence],
-    }
-    return MinedEpisode(
-        key=f"{agent}:{episode.errors[0].id}",
-        tier=MINED_TIER,
-        signature=episode.signature,
-        host=agent,
-        path=path,
-        session=episode.session,
-        agent=episode.subagent,
-        project=project,
-        at=episode.timestamp,
-        score=episode.score,
-        body=body,
-        errors=tuple(f"{agent}:{error.id}" for error in episode.errors),
-    )
-
-
-def rate_block_confidence(tool: str, trigger: str, tag_names: Iterable[str]) -> float:
-    """Rate a block by its fields: an agent that names tool, trigger and tags knows what it is about."""
-    tags = list(tag_names)
-    completeness_bonus = _ALL_FIELDS_BONUS if tool and trigger and tags else 0.0
-    category_bonus = _CATEGORY_BONUS if any(tag.startswith(("tool:", "severity:")) for tag in tags) else 0.0
-    return round(_BLOCK_CONFIDENCE + completeness_bonus + category_bonus, 2)
-
-
-def rate_episode_confidence(person: bool, errors: int, corrections: int) -> float:
-    """Return 0.4 to 0.6, because an episode found without a model is never certain.
-
-    It rises if a person's words, several errors or more than one correction (the fix, the agent's reason) speak for it.
-    """
-    confidence = _EPISODE_CONFIDENCE
-    if person:
-        confidence += _PERSON_BONUS
-    if errors > 1:
-        confidence += _ERRORS_BONUS
-    if corrections > 1:
-        confidence += _CORRECTIONS_BONUS
-    return round(min(confidence, _MAX_EPISODE_CONFIDENCE), 2)
 
 
 @frozen
@@ -218,39 +74,54 @@ def refresh_candidates(
     """
     _attach_tags(connection)
     attach_later_fixes(connection)
+    drafts, weighed_signatures = _draft_candidates(connection, values, tiers, now)
+    # The calls recorded since may speak for or against those that wait, too.
+    proposals = [*drafts, *_list_waiting(connection, {draft.signature for draft in drafts})]
+    gated = _pass_gate(connection, proposals, float(values["minTriggerPrecision"]))
+    gated.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are assigned in this order
+    new_signatures = [item.signature for item in gated if not item.number and item.status == CANDIDATE]
+    room = int(values["maxCandidatesPerScan"])
+    listed_signatures = new_signatures[:room]
+    postponed = set(new_signatures[room:])
+    candidates.store_candidates(
+        connection,
+        [candidate for candidate in gated if candidate.signature not in postponed],
+        weighed_signatures=[signature for signature in weighed_signatures if signature not in postponed],
+    )
+    stored_by_signature = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
+    return [stored_by_signature[signature] for signature in listed_signatures]
+
+
+def _draft_candidates(
+    connection: Connection, values: Mapping[str, Any], tiers: Sequence[int], now: float
+) -> tuple[list[Candidate], list[str]]:
+    """Return the candidates that fresh episodes make or change, and all signatures that were weighed."""
     drafts: list[Candidate] = []
-    weighed: list[str] = []
+    weighed_signatures: list[str] = []
     used_slugs = candidates.list_slugs(connection)
     for signature in candidates.list_fresh_signatures(connection):
         mined_episodes = candidates.list_episodes(connection, signature, limit=_MAX_EPISODES)
         if find_wording_source(mined_episodes).tier not in tiers:
             continue
-        weighed.append(signature)
+        weighed_signatures.append(signature)
         if deletions.is_rejected_candidate(connection, signature):
             continue  # it counts as weighed, so it does not come back
         previous = candidates.find_by_signature(connection, signature)
         occurrences = _read_occurrences(connection, signature)
+        # Without a score it is kept only once a second session met the failure.
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
             drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
-    draft_signatures = {draft.signature for draft in drafts}
+    return drafts, weighed_signatures
+
+
+def _list_waiting(connection: Connection, excluded_signatures: Set[str]) -> list[Candidate]:
+    """Return the mined candidates that nobody has decided about."""
     undecided = candidates.list_candidates(connection, CANDIDATE) + candidates.list_candidates(connection, OPEN)
-    waiting = [
+    return [
         candidate
         for candidate in undecided
-        if candidate.signature not in draft_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
+        if candidate.signature not in excluded_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
     ]
-    gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
-    listed = [candidate for candidate in gated if not candidate.number and candidate.status == CANDIDATE]
-    listed.sort(key=lambda candidate: (-candidate.score, candidate.signature))
-    postponed = {candidate.signature for candidate in listed[int(values["maxCandidatesPerScan"]) :]}
-    stored = [candidate for candidate in gated if candidate.signature not in postponed]
-    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are assigned in this order
-    candidates.store_candidates(
-        connection, stored, weighed_signatures=[signature for signature in weighed if signature not in postponed]
-    )
-    new_signatures = [candidate.signature for candidate in listed if candidate.signature not in postponed]
-    by_signature = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
-    return [by_signature[signature] for signature in new_signatures]
 
 
 def _attach_tags(connection: Connection) -> None:
@@ -297,17 +168,11 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 
 
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
-    """Return a candidate with status, delivery, score and their parts set from the replay of its trigger.
-
-    It is listed for review if the recorded calls prove its trigger, or if an agent wrote it. A candidate that has been
-    listed or decided before keeps its delivery.
-    """
+    """Return a candidate with status, delivery, score and their parts set from the replay of its trigger."""
     repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
     certainty = _get_certainty(candidate)
-    # A mistake that the error does not name may be chance, until a second session makes it.
-    is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
-    is_proven = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
+    is_proven = gate.is_proven(candidate, certainty, figures, min_share)
     parts = {
         "certainty": certainty,
         "cured": candidate.parts.get("cured", 0.0),
@@ -319,25 +184,31 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
         "proven": float(is_proven),
         "judged": candidate.parts.get("judged", 0.0),
     }
-    # A tag is listed even if no recorded call proves it: its agent wrote it on purpose. What a reader of transcripts
-    # proposes must be proven, unless it is told when a session starts and so has no trigger.
-    is_judged = bool(candidate.parts.get("judged"))
-    is_tag = candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
-    is_listed = is_proven or is_tag
-    record = dict(candidate.record)
+    needs_no_proof = gate.needs_no_proof(candidate)
+    is_listed = is_proven or needs_no_proof
+    weight = 0.0
+    if is_proven:
+        weight = stopped + certainty  # certainty is below 1, so repeats come first
+    elif needs_no_proof:
+        weight = UNPROVEN_WEIGHT * certainty
+    record = candidate.record
+    # One that was listed or decided before keeps its delivery.
     if is_listed and (not candidate.number or candidate.status == OPEN):
-        record["delivery"] = _choose_delivery(candidate, figures, is_proven=is_proven)
-        if record["delivery"] == "block":
-            record["blockReason"] = record["solution"]
-        else:
-            record.pop("blockReason", None)
-    weight = stopped + certainty  # certainty is below 1, so repeats come first
-    if not is_proven:
-        weight = UNPROVEN_WEIGHT * certainty if is_tag else 0.0
+        record = _set_delivery(record, _choose_delivery(candidate, figures, is_proven=is_proven))
     status = candidate.status
     if status in (CANDIDATE, OPEN):
         status = CANDIDATE if is_listed else OPEN
     return replace(candidate, status=status, score=round(weight / (1 + weight), 3), parts=parts, record=record)
+
+
+def _set_delivery(record: Mapping[str, Any], delivery: str) -> dict[str, Any]:
+    """Return a record with another delivery, and a block's reason only for a block."""
+    changed = {**record, "delivery": delivery}
+    if delivery == "block":
+        changed["blockReason"] = changed["solution"]
+    else:
+        changed.pop("blockReason", None)
+    return changed
 
 
 def _get_certainty(candidate: Candidate) -> float:
@@ -364,43 +235,43 @@ def _build_candidate(
     previous: Candidate | None,
     used_slugs: set[str],
 ) -> Candidate:
-    """Build the candidate of a signature from its episodes, or anew if there is a previous one.
-
-    It keeps the previous number, id, slug and decision. Only if an agent's tag gives it other words, it gets a new
-    number, so that it is shown again.
-    """
+    """Build the candidate of a signature from its episodes; one that is known keeps its number, name and decision."""
     tag = find_wording_source(mined_episodes)
     episode = _find_episode(mined_episodes)
     record = build_suggested_record(mined_episodes, occurrences, values)
-    slug = previous.slug if previous else create_slug(record["summary"], used_slugs, clock.create_suffix)
-    used_slugs.add(slug)
     best = episode or tag
     is_judged = bool(tag.body.get("judged"))
     cured = bool(episode and (episode.body["worked"] or episode.body["person"]))
-    # An agent's tag about a mined candidate brings other words, so it gets a new number, unless it was decided about.
-    is_reworded = (
-        previous is not None
-        and previous.tier == MINED_TIER
-        and tag.tier == TAG_TIER
-        and previous.status in (CANDIDATE, OPEN)
-    )
-    return Candidate(
-        number=previous.number if previous and not is_reworded else 0,
-        id=previous.id if previous else clock.create_ulid(now),
-        slug=slug,
-        signature=best.signature,
-        tier=tag.tier,
-        status=previous.status if previous else CANDIDATE,
-        score=best.score,
-        parts={"certainty": tag.score if is_judged else best.score, "cured": float(cured), "judged": float(is_judged)},
-        occurrences=occurrences.count,
-        sessions=occurrences.sessions,
-        projects=occurrences.projects,
-        record=record,
-        lesson=previous.lesson if previous else "",
-        found_at=previous.found_at if previous else now,
-        decided_at=previous.decided_at if previous else None,
-    )
+    fields: dict[str, Any] = {
+        "tier": tag.tier,
+        "score": best.score,
+        "parts": {
+            "certainty": tag.score if is_judged else best.score,
+            "cured": float(cured),
+            "judged": float(is_judged),
+        },
+        "occurrences": occurrences.count,
+        "sessions": occurrences.sessions,
+        "projects": occurrences.projects,
+        "record": record,
+    }
+    if previous is None:
+        slug = create_slug(record["summary"], used_slugs, clock.create_suffix)
+        used_slugs.add(slug)
+        return Candidate(
+            number=0,
+            id=clock.create_ulid(now),
+            slug=slug,
+            signature=best.signature,
+            status=CANDIDATE,
+            found_at=now,
+            **fields,
+        )
+    # An agent's tag about a mined candidate brings other words, so it gets a new number and is shown again, unless it
+    # was decided about.
+    is_reworded = previous.tier == MINED_TIER and tag.tier == TAG_TIER and previous.status in (CANDIDATE, OPEN)
+    number = 0 if is_reworded else previous.number
+    return replace(previous, number=number, signature=best.signature, **fields)
 
 
 def find_wording_source(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode:
@@ -421,25 +292,22 @@ def _find_episode(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode | None
 def build_suggested_record(
     mined_episodes: Sequence[MinedEpisode], occurrences: Occurrences, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Build the record that a person may accept, from the best episode and the counts of all.
-
-    An agent that wrote a tag about an episode words it best. The trigger is the episode's: it is known to match the
-    failed call and not the one that worked.
-    """
+    """Build the record that a person may accept, from the best episode and the counts of all."""
     source = find_wording_source(mined_episodes)
-    episode = _find_episode(mined_episodes)
     best = source.body
+    episode = _find_episode(mined_episodes)
     episode_body = episode.body if episode else {}
     person = any(episode.body["person"] for episode in mined_episodes)
-    block_record = dict(best.get("record") or {})
+    block_record = dict(best.get("record") or {})  # what the agent's tag says, if that gives the words
     problem = best["problem"]
     solution = best["solution"]
-    triggers = dict(episode_body.get("triggers") or block_record.get("triggers") or {})
-    if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
-        triggers = dict(block_record.get("triggers") or {})
+    summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
+    # The episode's trigger is known to match the failed call and not the one that worked. Where a reader judged, the
+    # rules found no trigger, or one that fires on calls that go fine.
+    mined_triggers = {} if best.get("judged") else episode_body.get("triggers")
+    triggers = dict(mined_triggers or block_record.get("triggers") or {})
     target = triggers.pop("commandMatchTarget", "")
     exceptions = triggers.pop("unless", [])
-    summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
         "problem": problem,
@@ -462,14 +330,6 @@ def build_suggested_record(
     return {**record, **extra_fields}
 
 
-def _get_pattern(triggers: Mapping[str, Any]) -> str:
-    """Return the first pattern of triggers; "" if they have none."""
-    for key in ("commandPatterns", "pathPatterns", "contentPatterns"):
-        if triggers.get(key):
-            return str(triggers[key][0])
-    return ""
-
-
 def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]:
     """Limit a lesson to its project; one seen in two projects may apply to any, unless it is about a file.
 
@@ -480,18 +340,3 @@ def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]
     if not folders or (len(occurrences.projects) > 1 and not is_about_file):
         return {"type": "global"}
     return {"type": "project", "path": folders[0]}
-
-
-def clean_episodes(mined_episodes: Sequence[MinedEpisode], clean: Set[str] = frozenset()) -> Sequence[MinedEpisode]:
-    """Redact the episodes; one check of all texts suffices for most batches. Texts in `clean` were redacted before."""
-    # A command stands several times in a body.
-    body_texts = {text: None for episode in mined_episodes for text in collect_strings(episode.body)}
-    texts = [text for text in body_texts if text not in clean]
-    if clean_texts(texts) == texts:
-        return mined_episodes
-    return [replace(episode, body=_clean_body(episode.body)) for episode in mined_episodes]
-
-
-def _clean_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    cleaned: Mapping[str, Any] = map_strings(body, lambda text, key: text if key == "path" else clean_text(text))
-    return cleaned

@@ -10,7 +10,7 @@ import fcntl
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,17 +18,30 @@ from hardwon import clock, paths
 from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.transcript_files import StepPredicate, build_step_exclusion, denied_or_deleted
 from hardwon.agents.transcript_steps import load_transcript_module
+from hardwon.errors import UserError
 from hardwon.mining import gate, proposals
 from hardwon.mining.reading_processes import ReadTranscript, choose_process_count, read_in_processes
 from hardwon.mining.transcript_reading import MeasuredPortion, TranscriptFile, read_transcript
 from hardwon.store import candidates, deletions, transcripts
 from hardwon.store.candidates import Candidate, Scan
 from hardwon.store.db import Connection
-from hardwon.types import ReadPosition, frozen
+from hardwon.types import MINED_TIER, TAG_TIER, ReadPosition, frozen
 
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
 _NEW_OBJECTS_BEFORE_COLLECTION = 50_000  # Python's default is 700
 BATCH_SIZE = 2_000  # calls and episodes per transaction
+ProgressBar = Callable[[int], AbstractContextManager[Callable[[int], None]]]  # called with the number of bytes to read
+
+
+@frozen
+class ScanRequest:
+    """The transcripts to read: all of an agent, or those at some paths, changed since a time."""
+
+    full: bool = False
+    scan_paths: Sequence[str] = ()
+    agent: str = ""
+    since: float = 0.0
+    tiers: Sequence[int] = (TAG_TIER, MINED_TIER)
 
 
 @frozen
@@ -41,7 +54,34 @@ class ScanResult:
     episode_count: int
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
-    stepped_down: tuple[str, ...] = ()  # a line for each retired lesson
+    retired_lines: tuple[str, ...] = ()  # a line for each retired lesson
+
+
+def run_scan(
+    home: str,
+    connection: Connection,
+    values: Mapping[str, Any],
+    request: ScanRequest,
+    show_progress: ProgressBar,
+    *,
+    is_automatic: bool = False,
+) -> ScanResult:
+    """Scan new transcripts, or all of them for a full scan."""
+    read_positions = transcripts.list_read_positions(connection)
+    files = find_transcripts(request, values, {} if request.full else read_positions)
+    reread_paths = [*find_vanished_transcripts(read_positions), *(file.path for file in files if request.full)]
+    if reread_paths:
+        transcripts.forget_transcripts(connection, reread_paths)
+    if request.scan_paths or request.agent or request.since:
+        kind = "part"
+    elif request.full or not read_positions:
+        kind = "full"
+    else:
+        kind = "auto" if is_automatic else "new"
+    with show_progress(sum(file.unread_bytes for file in files)) as report_progress:
+        return scan_transcripts(
+            home, connection, files, values, kind=kind, tiers=request.tiers, report_progress=report_progress
+        )
 
 
 def scan_transcripts(
@@ -51,7 +91,7 @@ def scan_transcripts(
     values: Mapping[str, Any],
     *,
     kind: str,
-    tiers: Sequence[int] = (1, 2),
+    tiers: Sequence[int] = (TAG_TIER, MINED_TIER),
     report_progress: Callable[[int], None] = lambda size: None,
 ) -> ScanResult:
     """Read the files, refresh the candidates, and record the scan.
@@ -79,7 +119,9 @@ def scan_transcripts(
     if byte_count or candidates.list_fresh_signatures(connection):
         new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
     # Only new calls can speak against a lesson.
-    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
+    retired_lines = (
+        gate.retire_disproved_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
+    )
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
     )
@@ -90,7 +132,7 @@ def scan_transcripts(
         episode_count=episode_count,
         new_candidates=tuple(new_candidates),
         faults=tuple(faults),
-        stepped_down=tuple(stepped_down),
+        retired_lines=tuple(retired_lines),
     )
 
 
@@ -118,6 +160,22 @@ def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[Measur
             batch = []
     if batch:
         yield batch
+
+
+def find_transcripts(
+    request: ScanRequest, values: Mapping[str, Any], read_positions: Mapping[str, Any]
+) -> list[TranscriptFile]:
+    """Return the transcripts with unread content, at the requested paths or in the agents' own folders."""
+    fix = "give --path a transcript or a folder of them"
+    for scan_path in request.scan_paths:
+        path = os.path.expanduser(scan_path)
+        if not os.path.exists(path):
+            raise UserError(f"there is nothing at {scan_path}", fix)
+        if not os.path.isdir(path) and not any(find_changed_transcripts({request.agent: [path]}, {})):
+            raise UserError(f"{scan_path} is not a transcript of {request.agent or 'a supported agent'}", fix)
+    scan_paths = request.scan_paths or values["scanPaths"]
+    folders = find_transcript_folders(os.environ, os.path.expanduser("~"), scan_paths, request.agent)
+    return [file for file in find_changed_transcripts(folders, read_positions) if file.modified_at >= request.since]
 
 
 def find_transcript_folders(

@@ -22,7 +22,6 @@ from hardwon.privacy.private_tags import (
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.privacy.redaction import redact_text, redact_value
 from hardwon.privacy.truncation import (
-    MAX_DEPTH,
     MAX_EVENT_CHARS,
     MAX_STRIPPED_CHARS,
     MAX_TEXT_CHARS,
@@ -63,39 +62,48 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     if event.kind == "PreToolUse" and not is_denied_call:
         return None
     marker_folder = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
-    latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
-    # It exists while the agent answers a prompt for hardwon.
+    # The marker of a hardwon turn exists while the agent answers a prompt that was only for hardwon.
     hardwon_turn_folder = claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX)
     hardwon_turn = os.path.join(hardwon_turn_folder, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
-        agent_prompt = extract_agent_prompt(event.prompt)
-        if _is_private_prompt(event.prompt):
-            for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
-                claims.take(os.path.join(marker_folder, name), event.id, event.at)
+        prompt = _filter_prompt(event, marker_folder, hardwon_turn)
+        if prompt is None:
             return None
-        if is_only_for_hardwon(event.prompt):
-            claims.release(latest_marker)
-            claims.take(hardwon_turn, event.id, event.at)
-            return None
-        if agent_prompt:  # only a person's words end a private turn; the agent's own messages and empty prompts do not
-            claims.release(latest_marker)
-            claims.release(hardwon_turn)
-        elif event.prompt.strip():
-            return None  # the agent wrote all of it
-        event = replace(event, prompt=agent_prompt)
-    elif event.kind == "Stop" and not event.agent and os.path.exists(hardwon_turn):
-        event = replace(event, message="")  # it is about hardwon
+        event = replace(event, prompt=prompt)
+    elif event.kind == "Stop" and not event.subagent_id and os.path.exists(hardwon_turn):
+        event = replace(event, message="")  # the answer is about hardwon
     turn_names = _list_turn_names(event)
     markers = [os.path.join(marker_folder, name) for name in (claims.LATEST_MARKER, *turn_names)]
     is_private_turn = any(map(os.path.exists, markers))
     if not is_private_turn:
         return _clean_event(event, values)
-    if event.kind == "SubagentStart":  # it may outlast the turn, so it gets a marker of its own
+    if event.kind == "SubagentStart":  # a subagent may outlast the turn, so it gets a marker of its own
         for name in turn_names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
     if _is_call(event):
         return None
     return _strip_content(event)
+
+
+def _filter_prompt(event: Event, marker_folder: str, hardwon_turn: str) -> str | None:
+    """Return what may be stored of a prompt, None for nothing, and move the markers: a prompt begins or ends turns."""
+    latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
+    if _is_private_prompt(event.prompt):
+        for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
+            claims.take(os.path.join(marker_folder, name), event.id, event.at)
+        return None
+    if is_only_for_hardwon(event.prompt):
+        claims.release(latest_marker)
+        claims.take(hardwon_turn, event.id, event.at)
+        return None
+    agent_prompt = extract_agent_prompt(event.prompt)
+    # Only a person's words end a private turn; the agent's own messages and empty prompts do not.
+    if agent_prompt:
+        claims.release(latest_marker)
+        claims.release(hardwon_turn)
+    elif event.prompt.strip():
+        return None  # the agent wrote all of the prompt
+    return agent_prompt
 
 
 def _is_private_prompt(prompt: str) -> bool:
@@ -119,9 +127,8 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
     try:
         if compiled_settings and os.stat(config_path).st_mtime_ns <= os.stat(index_path).st_mtime_ns:
             return compiled_settings
-        with open(config_path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            config_values = loads(file.read())
-    except (OSError, ValueError, RecursionError):  # missing or broken: what was compiled from it last still applies
+        config_values = loads(paths.read_text(config_path, "utf-8-sig"))
+    except (OSError, ValueError):  # missing or broken: what was compiled from it last still applies
         return compiled_settings
     recording_settings = dict(compiled_settings)
     if isinstance(config_values, dict):
@@ -133,7 +140,7 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
 
 def _list_turn_names(event: Event) -> list[str]:
     """Return the marker names of a private turn: the agent's id of the prompt, and that of the subagent."""
-    return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
+    return [to_safe_name(name) for name in (event.prompt_name, event.subagent_id) if name]
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
@@ -212,32 +219,28 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return map_strings(_change_joined_lines(value, change), lambda text, _: change(text))
 
 
-def _change_joined_lines(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+def _change_joined_lines(value: Any, change: Callable[[str], str]) -> Any:
     """Change each list of lines as one text: a tag or a private key may begin in one line and end in another."""
-    if depth > MAX_DEPTH or not value:  # `trim_value` drops deeper levels
-        return value
     if isinstance(value, dict):
-        return {name: _change_joined_lines(inner, change, depth + 1) for name, inner in value.items()}
+        return {name: _change_joined_lines(inner, change) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
-    if len(value) == 1 or not all(isinstance(line, str) for line in value):
-        return [_change_joined_lines(inner, change, depth + 1) for inner in value]
+    if len(value) < 2 or not all(isinstance(line, str) for line in value):
+        return [_change_joined_lines(inner, change) for inner in value]
     text = "\n".join(value)
     changed = change(text)
     return value if changed == text else changed.split("\n")
 
 
-def _strip_split_tags(value: Any, depth: int = 0) -> Any:
+def _strip_split_tags(value: Any) -> Any:
     """Return the value with every content array in it stripped as one text."""
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
+        return {name: _strip_split_tags(inner) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
     if all(isinstance(line, str) for line in value):
         return value  # lines of one text; `_change_joined_lines` handles those
-    return [_strip_split_tags(inner, depth + 1) for inner in _strip_joined_blocks(value)]
+    return [_strip_split_tags(inner) for inner in _strip_joined_blocks(value)]
 
 
 def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
@@ -273,26 +276,24 @@ def _strip_split_fields(value: Any) -> Any:
     return _replace_texts(value, iter(stripped_texts))
 
 
-def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """Yield the strings of a JSON value in the order in which it is written."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list) and depth <= MAX_DEPTH:
+    elif isinstance(value, dict | list):
         items = value.values() if isinstance(value, dict) else value
         for inner in items:
-            yield from _iter_texts(inner, depth + 1)
+            yield from _iter_texts(inner)
 
 
-def _replace_texts(value: Any, texts: Iterator[str], depth: int = 0) -> Any:
+def _replace_texts(value: Any, texts: Iterator[str]) -> Any:
     """Return the value with its strings replaced, in the order of `_iter_texts`."""
     if isinstance(value, str):
         return next(texts)
-    if depth > MAX_DEPTH:
-        return value
     if isinstance(value, dict):
-        return {name: _replace_texts(inner, texts, depth + 1) for name, inner in value.items()}
+        return {name: _replace_texts(inner, texts) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_replace_texts(inner, texts, depth + 1) for inner in value]
+        return [_replace_texts(inner, texts) for inner in value]
     return value
 
 

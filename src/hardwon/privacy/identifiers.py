@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import Event
 
-_ID_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+_ID_FIELDS = ("host", "session", "subagent_id", "source", "tool", "tool_use_id", "prompt_name")
 _SHORT_LENGTH = 16  # no vendor's keys are alphanumeric and shorter than this
 _MAX_NAME_LENGTH = 2 * _SHORT_LENGTH  # of an id of letters only
 _HEX_DIGITS = "0123456789abcdefABCDEF"

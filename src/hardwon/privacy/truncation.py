@@ -25,7 +25,7 @@ MARGIN_CHARS = 8_192  # a private key of 8192 bits, the longest common secret, h
 MAX_NODES = 5_000  # nested values; more would not fit into a stored event
 MAX_SCANNED_CHARS = 300_000  # of a value that are searched for secrets: a third of a second
 MAX_STRIPPED_CHARS = 2_000_000  # of a text that are searched for private tags
-MAX_DEPTH = 64  # deeper levels are left out, because JSON writers may recurse
+MAX_DEPTH = 64  # deeper levels are left out, because what cleans and writes a value recurses
 _MIN_STRING_CHARS = 64
 _MAX_KEY_CHARS = 1_000
 _TOO_DEEP = "[… left out: nested too deep …]"
@@ -51,7 +51,8 @@ def trim_text(text: str, max_length: int) -> str:
     """Cut a text to `max_length`: two thirds from the head, one from the tail, and a note of the cut between them."""
     if len(text) <= max_length:
         return text
-    head = tail = text
+    head = text
+    tail = text
     full_length = len(text)
     if isinstance(text, Excerpt):
         head = text.head
@@ -91,24 +92,24 @@ def _format_cut_note(cut: int) -> str:
 
 
 def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
-    """Return the value with its strings, containers and depth cut to these limits."""
+    """Return the value with its strings and containers cut to these limits."""
     root = [value]
-    waiting: list[tuple[Any, Any, Any, int]] = [(value, root, 0, 0)]
+    waiting: list[tuple[Any, Any, Any]] = [(value, root, 0)]
     while waiting:
-        item, parent, slot, depth = waiting.pop()
+        item, parent, slot = waiting.pop()
         if isinstance(item, str):
             parent[slot] = trim_text(item, string_limit)
-        elif isinstance(item, dict | list | tuple) and item and depth >= MAX_DEPTH:
-            parent[slot] = trim_text(_TOO_DEEP, string_limit)
         elif isinstance(item, dict):
-            parent[slot] = new_dict = _cut_keys(item, string_limit, item_limit)
-            waiting += [(inner, new_dict, name, depth + 1) for name, inner in new_dict.items()]
+            new_dict = _cut_keys(item, string_limit, item_limit)
+            parent[slot] = new_dict
+            waiting += [(inner, new_dict, name) for name, inner in new_dict.items()]
             if len(item) > item_limit:
                 omitted_count = len(item) - item_limit + _read_omitted_count(item.get("…"))
                 new_dict["…"] = trim_text(_format_keys_note(omitted_count), string_limit)
         elif isinstance(item, list | tuple):
-            parent[slot] = new_list = list(item[:item_limit])
-            waiting += [(inner, new_list, index, depth + 1) for index, inner in enumerate(new_list)]
+            new_list = list(item[:item_limit])
+            parent[slot] = new_list
+            waiting += [(inner, new_list, index) for index, inner in enumerate(new_list)]
             if len(item) > item_limit:
                 omitted_count = len(item) - item_limit + _read_omitted_count(item[-1])
                 new_list.append(trim_text(_format_items_note(omitted_count), string_limit))
@@ -186,7 +187,7 @@ def strip_long_text(text: str) -> str:
 
 
 def prune_value(value: Any, max_length: int) -> Any:
-    """Return the JSON value up to the limits on items and characters, with notes of how many items are missing.
+    """Return the JSON value up to the limits on items, characters and depth, with notes of what is missing.
 
     A string counts only with the part that `cut_with_margins` keeps.
     """
@@ -208,6 +209,9 @@ def prune_value(value: Any, max_length: int) -> Any:
                 break
             if not isinstance(inner, dict | list | tuple):
                 _put_item(copy, key, inner)
+                continue
+            if inner and len(stack) >= MAX_DEPTH:
+                _put_item(copy, key, _TOO_DEEP)
                 continue
             inner_copy: Any = {} if isinstance(inner, dict) else []
             _put_item(copy, key, inner_copy)
@@ -261,5 +265,5 @@ def remove_margins(text: str) -> str:
     head, mark, rest = text.partition(_CUT_START)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:
-        return text  # it was not cut, whatever the text itself says
+        return text  # `cut_with_margins` did not cut it, whatever the text itself says
     return Excerpt(head[:-MARGIN_CHARS], tail[MARGIN_CHARS:], int(number) + 2 * MARGIN_CHARS)

@@ -27,7 +27,7 @@ from hardwon.search.words import build_filter_word, extract_words, list_path_end
 from hardwon.store import approvals, documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Document
-from hardwon.store.reports import find_or_create_project
+from hardwon.store.events import find_or_create_project
 
 if TYPE_CHECKING:
     import numpy

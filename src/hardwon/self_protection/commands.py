@@ -10,7 +10,8 @@ import os
 from itertools import pairwise
 
 from hardwon import paths, projects
-from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
+from hardwon.agents import AGENT_NAMES
+from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _GUARDED_VARIABLES = frozenset((*_AGENT_VARIABLES, "HARDWON_HOME"))  # a command
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # Commands that only a person may run: always if the tuple is empty, else only with one of its words. With an option of
-# `_SHOWING_OPTIONS` a command only shows or proposes, so an agent may run it.
+# `_SHOWING_OPTIONS` a command only shows or proposes, so an agent may run it. `hardwon data VERB` is the same as
+# `hardwon VERB`.
 _DECIDING_VERBS = {
     "pause": (),
     "trust": (),
@@ -64,7 +66,7 @@ _DECIDING_VERBS = {
     "unpause": (),
     "ratify": (),
     "discard": (),
-    "approve": (),  # this and the two above exist only as prompts that a person types to an agent
+    "approve": (),  # `ratify`, `discard` and `approve` exist only as prompts that a person types to an agent
 }
 _SHOWING_OPTIONS = {
     "trust": ("--list",),
@@ -72,21 +74,14 @@ _SHOWING_OPTIONS = {
     "review": ("--json", "--judge"),
     "purge": ("--dry-run", "--log"),
 }
-_WITHOUT_OPTIONS = (
-    "lessons",
-    "config",
-    "memory",
-    "handoff",
-    "jobs",
-    "team",
-)  # no valued option precedes the subcommand
+# No option with a value precedes their subcommands.
+_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs", "team")
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "fish", ".", "source")
 _PRINTING_PROGRAMS = ("echo", "printf")  # what they print may be piped to a shell
 _LOOKUP_PROGRAMS = ("which", "command", "type", "whence", "where", "realpath", "readlink")
-_SCHEDULERS = ("at", "batch", "crontab")  # they run what they read, without the agent's variables
+_SCHEDULERS = ("at", "batch", "crontab")  # run what they read, without the agent's variables
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
-AGENTS = tuple("claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline".split())
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (
     *"uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel".split(),
@@ -95,7 +90,7 @@ _LAUNCHERS = (
 )
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "undo", "allow", "ratify", "discard", "approve", "handoff", "memory")
-_AGENT_PROGRAMS = (*AGENTS, "claude", "dcode", "cursor-agent")
+_AGENT_PROGRAMS = (*AGENT_NAMES, "claude", "dcode", "cursor-agent")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
 # Every call that writes hardwon's files or an agent's settings contains one of these; other calls skip the checks.
@@ -140,7 +135,7 @@ def judge_call(event: Event, home: str) -> str:
 
 def _judge_command(command: str, event: Event, home: str) -> str:
     """Return why an agent may not run this shell command; empty if it may."""
-    # Two searches in the text rule out almost every call; parsing comes after them.
+    # Two searches in the text rule out almost every call, so parsing comes after them.
     unbroken = command.replace("\\\n", "")  # a line may go on within a name
     mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
     can_write = _can_write_own_files(unbroken, event.cwd, home)
@@ -170,7 +165,7 @@ def _is_only_hardwon(parsed: ParsedCommand) -> bool:
         if simple.program != PROGRAM_NAME:
             return False
         if any(word.startswith("--out") for word in simple.words):
-            return False  # this option names a file to write
+            return False  # --out names a file to write
     return True
 
 
@@ -295,26 +290,26 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
     simples = list(parsed.simple_commands)
     redirections = list(parsed.redirections)
     loop_words = list(parsed.loop_words)
-    has_input_reader = depth < _MAX_LAUNCH_DEPTH and any(map(_runs_its_input, parsed.simple_commands))
-    for simple in parsed.simple_commands:
-        if has_input_reader and simple.program in _PRINTING_PROGRAMS:
-            # `echo 'hardwon accept 3' | sh` runs what the strings say.
-            script = " ".join(simple.words[1:]).replace("\\n", "\n")
-            inner = _parse_nested(script, depth + 1)
-            if inner is not None:
-                simples += inner.simple_commands
-                redirections += [(len(command), file) for _, file in inner.redirections]
-                loop_words += inner.loop_words
-        if simple.program not in _LAUNCHERS or depth >= _MAX_LAUNCH_DEPTH:
-            continue
-        # `tmux send-keys 'hardwon accept 3'` runs what the string says.
-        for word in simple.words[1:]:
-            inner = _parse_nested(word, depth + 1) if " " in word else None
-            if inner is not None:
-                simples += inner.simple_commands
-                redirections += [(len(command), file) for _, file in inner.redirections]
-                loop_words += inner.loop_words
+    scripts = _find_scripts(parsed.simple_commands) if depth < _MAX_LAUNCH_DEPTH else []
+    for script in scripts:
+        inner = _parse_nested(script, depth + 1)
+        if inner is not None:
+            simples += inner.simple_commands
+            redirections += [replace(redirection, start=len(command)) for redirection in inner.redirections]
+            loop_words += inner.loop_words
     return ParsedCommand(tuple(simples), tuple(redirections), tuple(loop_words))
+
+
+def _find_scripts(simples: Sequence[SimpleCommand]) -> list[str]:
+    """Return the strings in which other commands stand that these commands run."""
+    scripts = []
+    has_input_reader = any(map(_runs_its_input, simples))
+    for simple in simples:
+        if has_input_reader and simple.program in _PRINTING_PROGRAMS:  # `echo 'hardwon accept 3' | sh`
+            scripts.append(" ".join(simple.words[1:]).replace("\\n", "\n"))
+        if simple.program in _LAUNCHERS:  # `tmux send-keys 'hardwon accept 3'`
+            scripts += [word for word in simple.words[1:] if " " in word]
+    return scripts
 
 
 def _runs_its_input(simple: SimpleCommand) -> bool:
@@ -441,7 +436,7 @@ def _is_hook_run(simple: SimpleCommand) -> bool:
     """Return whether a command runs hardwon's hook, directly or by an interpreter, a shell or a launcher."""
     words = simple.words
     for word, next_word in pairwise(words):
-        if word.rpartition("/")[2] == _HOOK_LAUNCHER and next_word in AGENTS:
+        if word.rpartition("/")[2] == _HOOK_LAUNCHER and next_word in AGENT_NAMES:
             return True
     if simple.program in _LAUNCHERS:
         return _is_hook(_find_launched_script(words))

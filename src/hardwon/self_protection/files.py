@@ -9,6 +9,7 @@ import os
 
 from hardwon import paths, projects
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes, resolve_path
+from hardwon.text.characters import shorten_text
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -209,7 +210,8 @@ def judge_mcp_call(event: Event, home: str) -> str:
 
     Its name tells whether it only reads, and a tool that copies only reads its source.
     """
-    words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
+    _, _, tool_name = event.tool.rpartition("__")
+    words = set(tool_name.lower().replace("-", "_").split("_"))
     is_reading = not words.isdisjoint(_READING_WORDS) and words.isdisjoint(_WRITING_WORDS)
     if is_reading:
         return ""
@@ -282,7 +284,8 @@ def judge_long_command(command: str, home: str) -> str:
     """
     for position in iter_mentions(command, os.path.basename(home)):
         # The simple command as far as the home: `echo x > /home/dev/` or `rm -r /home/dev/`.
-        piece = unquote_part(command[max(position - SCANNED_CHARS, 0) : position]).rpartition("\n")[2]
+        scanned_text = unquote_part(command[max(position - SCANNED_CHARS, 0) : position])
+        _, _, piece = scanned_text.rpartition("\n")
         words = piece.split()
         before_path, _, path_start = piece.rpartition(" ")
         is_redirected = ">" in path_start or before_path.rstrip().endswith(">")
@@ -314,7 +317,7 @@ def shorten_command(command: str) -> str:
     beginning = command[: 4 * _MAX_SHOWN_CHARS]  # a command may have megabytes
     printable = "".join(char if char.isprintable() else " " for char in beginning)
     line = " ".join(printable.split())
-    return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"
+    return shorten_text(line, _MAX_SHOWN_CHARS)
 
 
 def _has_same_hooks(path: str, old_text: str, new_text: str) -> bool:

@@ -14,9 +14,9 @@ from hardwon import clock, projects
 from hardwon.agents.tool_results import get_result_exit_code, get_result_text
 from hardwon.sessions import spool
 from hardwon.shell import failures
-from hardwon.store import db, reports
-from hardwon.store.reports import Report, find_or_create_project
-from hardwon.types import Delivery, Event
+from hardwon.store import db, events
+from hardwon.store.events import Report, find_or_create_project
+from hardwon.types import Delivery, Event, load_record
 
 log = logging.getLogger(__name__)
 # A hook has at most ten seconds, so such a file has no writer any more.
@@ -32,10 +32,10 @@ def commit_event(
     # Read before the transaction: a slow disk must not keep other writers waiting.
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
-        reports.insert_deliveries(connection, deliveries)
+        events.insert_deliveries(connection, deliveries)
         if event:
             project = find_or_create_project(connection, *project_and_remote, event.at)
-            reports.store_report(connection, build_report(event, project), live=is_live)
+            events.store_report(connection, build_report(event, project), live=is_live)
 
 
 def build_report(
@@ -70,7 +70,7 @@ def build_report(
         cwd=event.cwd,
         project=project,
         transcript=event.transcript,
-        subagent=event.agent,
+        subagent_id=event.subagent_id,
         prompt=event.prompt,
         prompt_name=event.prompt_name,
         tool=event.tool,
@@ -143,11 +143,11 @@ def _parse_spooled_record(record: Mapping[str, Any]) -> tuple[Event | None, list
 
     Raise KeyError, TypeError or AttributeError if another program or a newer hardwon wrote the file.
     """
-    event = Event(**record["event"]) if record.get("event") else None
+    event = load_record(Event, record["event"]) if record.get("event") else None
     if event:
         has_texts = all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)
         if not has_texts or not isinstance(event.at, float):
             raise TypeError("the store would refuse it, and with it all that waits behind")
-    deliveries = [Delivery(**item) for item in record["injections"]]
+    deliveries = [load_record(Delivery, item) for item in record["injections"]]
     typed_prompts = [(item["prompt"], item["cwd"]) for item in record["lessons"]]
     return event, deliveries, typed_prompts

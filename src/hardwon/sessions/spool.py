@@ -9,6 +9,7 @@ import os
 
 from hardwon.paths import make_private_folder, open_plain_file
 from hardwon.text.light_json import dumps, loads
+from hardwon.types import dump_record
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def spool_event(
 ) -> None:
     """Write the filtered event, its deliveries and typed lessons for the worker; OSError if the disk is full."""
     record = {
-        "event": filtered_event and filtered_event.__dict__,
-        "injections": [delivery.__dict__ for delivery in deliveries],
+        "event": filtered_event and dump_record(filtered_event),
+        "injections": [dump_record(delivery) for delivery in deliveries],
         "lessons": [{"prompt": typed_prompt.prompt, "cwd": typed_prompt.cwd} for typed_prompt in typed_prompts],
     }
     # An event may be spooled twice: for itself, and for the lesson that its prompt holds.

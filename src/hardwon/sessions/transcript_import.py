@@ -31,12 +31,19 @@ from hardwon.privacy.cleaning import clean_state
 from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
-from hardwon.store import db, deletions, jobs, reports, sessions, transcripts
-from hardwon.store.reports import find_or_create_project
-from hardwon.types import AGENT_MESSAGE, Event, ReadPosition, replace
+from hardwon.store import db, deletions, jobs, sessions, transcripts
+from hardwon.store.events import (
+    add_tokens,
+    build_transcript_key,
+    find_or_create_project,
+    store_last_words,
+    store_report,
+)
+from hardwon.types import AGENT_MESSAGE, GLOB_TOOL, Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
 # Hooks wait for the same lock, so no transaction may take longer than 50 ms.
+_SEARCH_TOOLS = ("Grep", GLOB_TOOL)  # their input is stored under the names that their hooks use
 BATCH_SIZE = 100  # events in one transaction
 # Results follow their calls closely; the state is stored after every portion and must stay small.
 _MAX_OPEN_CALLS = 64  # calls whose result is awaited
@@ -187,12 +194,12 @@ def _commit_portion(
                 report = ingest.build_report(
                     event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
-                new_count += reports.store_report(connection, report)
+                new_count += store_report(connection, report)
     with db.transaction(connection):
         for session, text, at, until in final_messages:
-            reports.store_last_words(connection, agent, session, text, since=at, until=until)
+            store_last_words(connection, agent, session, text, since=at, until=until)
         if new_tokens:
-            reports.add_tokens(connection, agent, session_id, *new_tokens)
+            add_tokens(connection, agent, session_id, *new_tokens)
         transcripts.set_read_position(connection, CAPTURE_PURPOSE, path, agent, position, clock.now())
     return new_count
 
@@ -225,7 +232,7 @@ class TranscriptState:
             step = Step("agent", line=0, cwd=cwd)
             self._last_message = self._build_event(step, "Stop", message=message, at=at)
             # A state that 0.1.0 stored has no key.
-            key = saved_key[0] if saved_key else reports.build_transcript_key(agent, f"{self.session}:{at}:said")
+            key = saved_key[0] if saved_key else build_transcript_key(agent, f"{self.session}:{at}:said")
             self._last_message = replace(self._last_message, id=key)
         self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._final_messages: list[FinalMessage] = []
@@ -250,7 +257,7 @@ class TranscriptState:
         """Yield the events that a step reports."""
         self.session = step.session or self.session
         self._at = parse_timestamp(step.at) or self._at
-        is_hidden = self._private_turns.should_hide(step)
+        is_hidden = self._private_turns.check_next_step(step)
         self.has_hidden_steps |= is_hidden
         if step.kind == "person":
             yield from self._process_prompt(step)
@@ -258,7 +265,7 @@ class TranscriptState:
             return
         elif step.kind == "result":
             yield from self._process_result(step)
-        elif not step.agent:
+        elif not step.subagent_id:
             yield from self._report_message_before()
             self._last_message = None  # words before a call are not the agent's last
             if step.kind == "agent" and not self._is_for_hardwon:
@@ -312,6 +319,8 @@ class TranscriptState:
     def _remember_call(self, step: Step) -> None:
         """Remember what may be stored of a call, until its result is there."""
         tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
+        if step.tool in _SEARCH_TOOLS:
+            tool_input = {"pattern": step.content, "path": step.path}
         given_input = {name: value for name, value in tool_input.items() if value}
         event = self._filter_event(self._build_tool_event(step, step.tool, given_input))
         self.has_hidden_steps |= event is None
@@ -345,8 +354,8 @@ class TranscriptState:
             tool_use_id=step.call,
             input=tool_input,
             command=fields.get("command", ""),
-            path=fields.get("file_path", ""),
-            content=fields.get("content", ""),
+            path=fields.get("file_path") or fields.get("path", ""),
+            content=fields.get("content") or fields.get("pattern", ""),
         )
 
     def _filter_event(self, event: Event) -> Event | None:
@@ -365,10 +374,10 @@ class TranscriptState:
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
         """Return an event of a step, with this transcript's session and the latest known time."""
         fields = {
-            "id": reports.build_transcript_key(self._agent, step.id),
+            "id": build_transcript_key(self._agent, step.id),
             "at": self._at,
-            "agent": step.agent,
+            "subagent_id": step.subagent_id,
             **extra_fields,
         }
-        path = "" if step.agent else self._path  # a session's transcript is not that of its sub-agent
+        path = "" if step.subagent_id else self._path  # a session's transcript is not that of its sub-agent
         return clean_ids(Event(self._agent, kind, self.session, step.cwd, transcript=path, **fields))

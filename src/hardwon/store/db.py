@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from hardwon.store.migrations import LATEST_VERSION, NEW_FILE_STATEMENTS, STEPS
 
 Connection = sqlite3.Connection
 StoreError = sqlite3.Error
+Row = dict[str, Any]  # by the names of its columns
 BUSY_MILLISECONDS = 5_000
 _MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
@@ -132,15 +133,13 @@ def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connec
     return connection
 
 
-def copy_database(home: str, target_home: str) -> None:
-    """Copy the database of one home, if it has one, into another, while others may be writing to it."""
-    path = os.path.join(home, paths.DATABASE)
-    if os.path.exists(path):
-        source = sqlite3.connect(path)
-        target = sqlite3.connect(os.path.join(target_home, paths.DATABASE))
-        source.backup(target)
-        source.close()
-        target.close()
+def copy_database(path: str, copy_path: str) -> None:
+    """Copy a database while others may be writing to it; the copy is one file, without a write-ahead log."""
+    # SQLite's own copy sees the write-ahead log; a plain copy of the file would miss what is in it.
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy_path)) as copy:
+        source.execute(f"pragma busy_timeout = {BUSY_MILLISECONDS}")
+        source.backup(copy)
+        copy.execute("pragma journal_mode = delete")
 
 
 def read_schema_version(connection: sqlite3.Connection) -> int:
@@ -201,7 +200,7 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
 def _check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
-        return  # it writes at once what it receives
+        return  # a connection without an epoch writes at once what it receives
     current_epoch = read_epoch(connection)
     if current_epoch != connection.epoch:
         connection.epoch = current_epoch  # everything read from here on is from after the purge
@@ -219,15 +218,20 @@ def fetch_column(connection: sqlite3.Connection, query: str, *values: object) ->
     return [row[0] for row in connection.execute(query, values).fetchall()]
 
 
-def fetch_row(connection: sqlite3.Connection, query: str, *values: object) -> dict[str, Any] | None:
+def fetch_row(connection: sqlite3.Connection, query: str, *values: object) -> Row | None:
     """Return the first row by its column names; None if there is no row."""
     row = connection.execute(query, values).fetchone()
     return dict(row) if row else None
 
 
-def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[dict[str, Any]]:
+def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[Row]:
     """Return every row by its column names."""
     return [dict(row) for row in connection.execute(query, values).fetchall()]
+
+
+def count_rows(connection: sqlite3.Connection, tables: Iterable[str]) -> dict[str, int]:
+    """Return how many rows each of these tables has."""
+    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}
 
 
 def insert_row(

@@ -14,11 +14,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from typing import Any
 
 from hardwon import paths
 from hardwon.store.db import (
     Connection,
+    Row,
     fetch_dicts,
     fetch_row,
     fetch_value,
@@ -26,8 +26,8 @@ from hardwon.store.db import (
     open_unmigrated,
     parse_row_number,
 )
-from hardwon.store.reports import OF_LESSONS, WAS_TOLD
-from hardwon.types import Delivery, Event
+from hardwon.store.events import OF_LESSONS_SQL, WAS_TOLD_SQL
+from hardwon.types import Delivery, Event, get_record_key
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
 _NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
@@ -78,7 +78,7 @@ class Firing:
     at: float
     host: str
     session: str
-    agent: str
+    subagent_id: str
     tool: str
     lesson: str
     slug: str
@@ -135,8 +135,8 @@ class LessonChange:
     undone_at: float | None
 
 
-_DELIVERY_COLUMNS = ", ".join(Delivery.__annotations__)
-_FIRING_COLUMNS = ", ".join(field.name for field in fields(Firing))
+_DELIVERY_COLUMNS = ", ".join(map(get_record_key, Delivery.__annotations__))
+_FIRING_COLUMNS = ", ".join(get_record_key(field.name) for field in fields(Firing))
 _CALL_COLUMNS = ", ".join(field.name for field in fields(StoredCall))
 _CHANGE_COLUMNS = ", ".join(field.name for field in fields(LessonChange))
 
@@ -145,18 +145,18 @@ def read_lesson_states(home: str) -> LessonStates:
     """Return the states for a build of the manifest; none if the database is missing or not migrated yet."""
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
-        return LessonStates({}, "")
+        return LessonStates(by_lesson={}, secret="")
     try:
         with closing(open_unmigrated(path)) as connection:
             return LessonStates(list_lesson_states(connection), get_value(connection, "secret"))
     except sqlite3.DatabaseError:
-        return LessonStates({}, "")  # then every lesson is delivered as its record says
+        return LessonStates(by_lesson={}, secret="")  # every lesson is then delivered as its record says
 
 
 def list_lesson_states(connection: Connection) -> dict[str, LessonState]:
     """Return the state of each lesson that has one."""
     rows = connection.execute("select lesson, stepped_down_to, silent_share from lesson_states")
-    return {row[0]: LessonState(row[1], row[2]) for row in rows}
+    return {lesson: LessonState(stepped_down_to, silent_share) for lesson, stepped_down_to, silent_share in rows}
 
 
 def replace_lesson_states(connection: Connection, states: Mapping[str, LessonState]) -> None:
@@ -170,7 +170,7 @@ def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
     """Return firings whose outcome is not known yet, oldest first; those found in history come last."""
     query = f"""
         select {_FIRING_COLUMNS} from injections
-        where verdict = '' and delivery != 'start' and {OF_LESSONS} order by arm = '{BEFORE}', id limit ?
+        where verdict = '' and delivery != 'start' and {OF_LESSONS_SQL} order by arm = '{BEFORE}', id limit ?
         """
     return [Firing(*row) for row in connection.execute(query, (limit,))]
 
@@ -178,7 +178,7 @@ def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
 def skip_other_deliveries(connection: Connection) -> None:
     """Mark what is no firing of a trigger, within the caller's transaction, so that it is not read again."""
     connection.execute(
-        f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS}))",
+        f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS_SQL}))",
         (_NOT_JUDGED,),
     )
 
@@ -187,7 +187,7 @@ def list_firings(connection: Connection, lesson: str = "", *, since: float = 0.0
     """Return the firings of a lesson, or of all, in the order of their times."""
     query = f"""
         select {_FIRING_COLUMNS} from injections where ? in ('', lesson) and at >= ? and verdict != ?
-        and delivery != 'start' and {OF_LESSONS} order by at, id
+        and delivery != 'start' and {OF_LESSONS_SQL} order by at, id
         """
     return [Firing(*row) for row in connection.execute(query, (lesson, since, _NOT_JUDGED))]
 
@@ -222,7 +222,7 @@ def read_firing_context(connection: Connection, firing: Firing) -> FiringContext
         select {_CALL_COLUMNS} from events where session = ? and kind = 'tool' and agent = ?
         and (at >= ? or (tool_use_id != '' and tool_use_id = ?)) order by at, id limit ?
         """,
-        (session_id, firing.agent, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
+        (session_id, firing.subagent_id, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
     )
     return FiringContext(
         cwd=session["cwd"],
@@ -273,9 +273,7 @@ def find_newest_model(connection: Connection) -> ModelStart:
     return ModelStart(row["model"], row["began_at"])
 
 
-def iter_history(
-    connection: Connection, tools: Sequence[str], *, after_id: int, limit: int
-) -> Iterator[dict[str, Any]]:
+def iter_history(connection: Connection, tools: Sequence[str], *, after_id: int, limit: int) -> Iterator[Row]:
     """Yield recorded calls of these tools after an event, the latest `limit`, each with its session."""
     qmarks = ", ".join("?" * len(tools))
     query = f"""
@@ -290,7 +288,7 @@ def iter_history(
 
 def find_first_told(connection: Connection, lesson: str) -> float:
     """Return when a lesson was first told; infinity if it never was."""
-    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD}", lesson)
+    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD_SQL}", lesson)
     return float("inf") if first_at is None else float(first_at)
 
 
@@ -347,9 +345,7 @@ def forget_step_down(connection: Connection, lesson: str, now: float) -> None:
     connection.execute("update lesson_states set stepped_down_to = '' where lesson = ?", (lesson,))
 
 
-def list_ignored_denials(
-    connection: Connection, *, only_unannounced: bool = False, since: float = 0.0
-) -> list[dict[str, Any]]:
+def list_ignored_denials(connection: Connection, *, only_unannounced: bool = False, since: float = 0.0) -> list[Row]:
     """Return the denied calls that ran all the same, oldest first, with the transcript of their session."""
     query = """
         select ignored_denials.*, coalesce(transcript, '') as transcript from ignored_denials
@@ -379,8 +375,9 @@ def replace_anchors(
 def list_anchors(connection: Connection, kind: str) -> dict[str, list[tuple[str, str, str]]]:
     """Return path, symbol and hash of the code that each subject of a kind names."""
     anchors: dict[str, list[tuple[str, str, str]]] = {}
-    for row in connection.execute("select subject, path, symbol, hash from anchors where kind = ?", (kind,)):
-        anchors.setdefault(row[0], []).append((row[1], row[2], row[3]))
+    rows = connection.execute("select subject, path, symbol, hash from anchors where kind = ?", (kind,))
+    for subject, path, symbol, code_hash in rows:
+        anchors.setdefault(subject, []).append((path, symbol, code_hash))
     return anchors
 
 
@@ -390,7 +387,7 @@ def list_anchor_rows(connection: Connection, kind: str) -> list[tuple[str, str, 
     return [tuple(row) for row in connection.execute(query, (kind,)).fetchall()]
 
 
-def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
+def find_call(connection: Connection, name: str) -> Row | None:
     """Return the latest call with this id: `E12`, or the one that its agent gave it."""
     number = parse_row_number(name[1:]) if name[:1] in "Ee" else -1
     query = """
@@ -400,17 +397,17 @@ def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     return fetch_row(connection, query, number, name)
 
 
-def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, Row]:
     """Return these calls by their numbers; those that retention has deleted are missing."""
     query = "select id, tool, input, outcome from events where id in (select value from json_each(?))"
     return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(numbers)))}
 
 
-def list_told(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
+def list_told(connection: Connection, host: str, session: str) -> list[Row]:
     """Return everything that a session was told, oldest first."""
     query = f"""
         select at, agent, kind, tool, lesson, slug, summary, delivery from injections
-        where host = ? and session = ? and {WAS_TOLD} order by at, id
+        where host = ? and session = ? and {WAS_TOLD_SQL} order by at, id
         """
     return fetch_dicts(connection, query, host, session)
 
@@ -419,7 +416,7 @@ def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int 
     """Return the last deliveries with their numbers, oldest first."""
     rows = connection.execute(
         f"""
-        select id, {_DELIVERY_COLUMNS} from injections where id > ? and {WAS_TOLD} order by id desc limit ?
+        select id, {_DELIVERY_COLUMNS} from injections where id > ? and {WAS_TOLD_SQL} order by id desc limit ?
         """,
         (after_id, limit),
     ).fetchall()
@@ -429,19 +426,19 @@ def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int 
 
 def count_by_lesson(connection: Connection) -> dict[str, tuple[int, float]]:
     """Return how often each lesson was delivered, and when last."""
-    rows = connection.execute(f"select lesson, count(*), max(at) from injections where {WAS_TOLD} group by lesson")
+    rows = connection.execute(f"select lesson, count(*), max(at) from injections where {WAS_TOLD_SQL} group by lesson")
     return {lesson: (count, latest) for lesson, count, latest in rows}
 
 
 def count_requests(connection: Connection, event: Event, slug: str, name: str) -> tuple[int, int]:
     """Return how often an agent was asked for a lesson in the event's session, and about this episode in any."""
-    row = connection.execute(
+    in_session, of_episode = connection.execute(
         """
         select coalesce(sum(host = ? and session = ?), 0), coalesce(sum(lesson = ?), 0) from injections where slug = ?
         """,
         (event.host, event.session, name, slug),
     ).fetchone()
-    return row[0], row[1]
+    return in_session, of_episode
 
 
 def get_value(connection: Connection, name: str) -> str:

@@ -10,25 +10,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
-from hardwon.store.reports import find_project_by_folder_name
+from hardwon.store.db import Connection, Row, fetch_dicts, fetch_value, insert_row, transaction
+from hardwon.store.events import find_project_by_folder_name
 from hardwon.types import Observation, Summary
 
 _MERGE_WINDOW_SECONDS = 30 * 86_400.0
 _MAX_TEXT_CHARS = 20_000  # read of one text
 _MAX_FILE_OBSERVATIONS = 60  # read per file
+_MAX_NEW_OBSERVATIONS = 200  # told at once to those who watch
 ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted; its observations are never replaced
 FROM_CLAUDE_MEM = "claude-mem"  # imported from claude-mem; never distilled again from events
 _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
 _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
 # An observation may have no title; lists then show its first fact.
-TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
+TITLE_OR_FACT_SQL = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
 
 # Of equal observations within some time only the latest is listed.
-_IS_NEWEST_DUPLICATE = f"""
+_IS_NEWEST_DUPLICATE_SQL = f"""
     not exists (select 1 from observations as other join sessions as its on its.id = other.session
         where other.title = observations.title and other.type = observations.type
         and other.files_read = observations.files_read and other.files_modified = observations.files_modified
@@ -53,7 +53,8 @@ class BriefObservation:
 
 
 _BRIEF_COLUMNS = f"""
-    observations.id, observations.at, observations.type, substr({TITLE_OR_FACT}, 1, 2000), substr(subtitle, 1, 2000),
+    observations.id, observations.at, observations.type, substr({TITLE_OR_FACT_SQL}, 1, 2000),
+    substr(subtitle, 1, 2000),
     iif(files_modified in ('', '[]'), files_read, files_modified), tokens
     """
 
@@ -109,9 +110,9 @@ def _select_observations(connection: Connection, condition: str, *values: object
     return observations
 
 
-def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_rows_for_session(connection: Connection, session: int) -> list[Row]:
     """Return the observations of a session in order, with ids and turns."""
-    columns = ", ".join(f"{TITLE_OR_FACT} as title" if name == "title" else name for name in _NAMES)
+    columns = ", ".join(f"{TITLE_OR_FACT_SQL} as title" if name == "title" else name for name in _NAMES)
     query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
     rows = fetch_dicts(connection, query, session)
     for row in rows:
@@ -120,15 +121,15 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
     return rows
 
 
-def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
+def list_after(connection: Connection, after_id: int) -> list[Row]:
     """Return the observations after this one in short form; if there are many, only the latest."""
     query = f"""
-        select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT} as title, made
+        select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT_SQL} as title, made
         from observations
         join sessions on sessions.id = observations.session where observations.id > ?
-        order by observations.id desc limit ?
+        order by observations.id desc limit {_MAX_NEW_OBSERVATIONS}
         """
-    latest_first = fetch_dicts(connection, query, after_id, limit)
+    latest_first = fetch_dicts(connection, query, after_id)
     return latest_first[::-1]
 
 
@@ -187,16 +188,14 @@ def _build_upsert(names: Iterable[str]) -> str:
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
-    """Parse a stored list; imported rows may hold something else."""
+    """Parse a stored list; an imported row may hold something else, which becomes the only item."""
     if not text:
         return ()
     try:
         value = json.loads(text)
     except ValueError:
         return (text,)
-    if not isinstance(value, list):
-        return (text,)
-    return tuple(map(str, value))
+    return tuple(map(str, value if isinstance(value, list) else [value]))
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:
@@ -222,7 +221,7 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
         rows = connection.execute(
             f"""
             select {_BRIEF_COLUMNS}, substr(title || subtitle || narrative || facts, 1, {_MAX_TEXT_CHARS})
-            from observations where session = ? and title <> '' and {_IS_NEWEST_DUPLICATE}
+            from observations where session = ? and title <> '' and {_IS_NEWEST_DUPLICATE_SQL}
             order by at desc, id desc limit ?
             """,
             (session, limit),
@@ -241,12 +240,12 @@ def _list_session_times(connection: Connection, project: int) -> list[tuple[int,
     return [(row["id"], row["last_at"]) for row in rows.fetchall()]
 
 
-def find_last_summary(connection: Connection, project: int) -> dict[str, Any] | None:
+def find_last_summary(connection: Connection, project: int) -> Row | None:
     """Return the last summary of a project; None if there is none."""
     texts = ", ".join(
         f"substr({name}, 1, {_MAX_TEXT_CHARS}) as {name}" for name in ("request", "learned", "completed", "next_steps")
     )
-    last: dict[str, Any] | None = None
+    last: Row | None = None
     for session, last_at in _list_session_times(connection, project):
         if last and last_at < last["at"]:
             break

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardwon.shell.habits import count_first_words
+from hardwon.shell.working_commands import count_first_words
 from hardwon.store import memories
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, transaction
 from hardwon.types import SHELL_TOOL, frozen, replace
@@ -275,7 +275,7 @@ def list_drafts(connection: Connection, session: int) -> list[Reflection]:
     """Return the undecided drafts of a recorded session, by its number."""
     session_id = fetch_value(connection, "select session from sessions where id = ?", session)
     if not session_id:
-        return []  # it was deleted
+        return []  # the session was deleted
     return list_reflections(connection, DRAFT, session=session_id)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
+from hardwon.store.db import Connection, Row, fetch_dicts, fetch_value, insert_row, transaction
 from hardwon.types import frozen
 
 BEGUN, LOST = "begun", "lost"
@@ -87,7 +86,8 @@ def book(
         }
         refusing_cap = next((name for name, value in totals.items() if value > caps[name]), "")
         if refusing_cap:
-            return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
+            is_first_refusal = _record_refusal(connection, day, refusing_cap, now)
+            return Booking(id=None, refusing_cap=refusing_cap, is_first_refusal=is_first_refusal)
         # An export identifies runs by their times, so no two may have the same.
         latest = fetch_value(connection, "select max(at) from runs where day = ? and at < ?", day, now + 1)
         at = now if latest is None else max(now, latest + _INSTANT)
@@ -156,7 +156,7 @@ def read_spending(connection: Connection, day: str) -> DailySpending:
     return DailySpending(*row)
 
 
-def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[dict[str, Any]]:
+def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[Row]:
     """Sum runs since a day (2026-11-16) by group: days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
@@ -172,6 +172,6 @@ def sum_by_group(connection: Connection, *, group: str, since: str, now: float) 
     return fetch_dicts(connection, query, now - LOST_SECONDS, since)
 
 
-def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
+def count_refusals(connection: Connection, *, since: str) -> list[Row]:
     """Return how often each cap refused a run, by day."""
     return fetch_dicts(connection, "select day, cap, times from refusals where day >= ? order by day, cap", since)

@@ -1,4 +1,4 @@
-"""Find, list, complete and delete recorded sessions, their prompts and their events; `reports` stores them."""
+"""Find, list, complete and delete recorded sessions, their prompts and their events; `events` stores them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hardwon import clock
 from hardwon.store import deletions
 from hardwon.store.db import (
     Connection,
+    Row,
     begin_epoch,
     fetch_column,
     fetch_dicts,
@@ -25,12 +26,13 @@ from hardwon.types import EDIT_TOOLS
 
 STATUSES = ("initialized", "active", "completed")
 ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
+_LEFT_SECONDS = 3600.0  # without an event, after which an active session is shown as left
 ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
 _PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
 MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
 # A session has content if it has a prompt, or a call of anything but hardwon. Without content, somebody only asked the
 # agent for its version, or only looked at hardwon's data.
-HAS_CONTENT = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
+HAS_CONTENT_SQL = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
     and kind = 'tool' and input not like '{"command": "hardwon %'))"""
 
 
@@ -44,7 +46,7 @@ class HookCoverage:
     transcript_events: int
 
 
-_SELECT = """
+_SELECT_SQL = """
     select sessions.id, host, session, coalesce(projects.name, '') as project,
         coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,
         started_at, last_at, ended_at, (select count(*) from events where events.session = sessions.id) as events
@@ -52,20 +54,26 @@ _SELECT = """
     """
 
 
-def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:
+def describe_status(status: str, last_at: float) -> str:
+    """Return a session's status for people: an active one in which nothing has happened for an hour was left."""
+    is_left = status == "active" and clock.now() - last_at > _LEFT_SECONDS
+    return "left" if is_left else status
+
+
+def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[Row]:
     """Return the sessions with content, the latest first."""
     query = f"""
-        {_SELECT} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT}
+        {_SELECT_SQL} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT_SQL}
         order by last_at desc, sessions.id desc limit ?3
         """
     return fetch_dicts(connection, query, project, status, limit)
 
 
-def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dict[str, Any]]:
+def find_by_name(connection: Connection, name: str, agent: str = "") -> list[Row]:
     """Return the sessions with this id, else the one with this number, else those whose id begins so."""
     number = parse_row_number(name)
     query = f"""
-        {_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
+        {_SELECT_SQL} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
         order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
         """
     sessions = fetch_dicts(connection, query, number, name, len(name), agent)
@@ -74,14 +82,14 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dic
     return with_this_id or with_this_number or sessions
 
 
-def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[dict[str, Any]]:
+def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[Row]:
     """Return the sessions to which the agent gave this very id; every agent's if none is named."""
-    return fetch_dicts(connection, f"{_SELECT} where session = ? and ? in ('', host)", session, agent)
+    return fetch_dicts(connection, f"{_SELECT_SQL} where session = ? and ? in ('', host)", session, agent)
 
 
-def find_by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
+def find_by_number(connection: Connection, number: str) -> list[Row]:
     """Return the session of this number, if the text is a number and one has it."""
-    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", parse_row_number(number))
+    return fetch_dicts(connection, f"{_SELECT_SQL} where sessions.id = ?", parse_row_number(number))
 
 
 def list_transcript_paths(connection: Connection) -> list[str]:
@@ -103,12 +111,12 @@ def list_session_prompts(connection: Connection, agent: str, session: str) -> li
     return fetch_column(connection, query, agent, session)
 
 
-def list_prompt_rows(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_prompt_rows(connection: Connection, session: int) -> list[Row]:
     """Return the prompts of a session with their numbers and times, in order."""
     return fetch_dicts(connection, "select number, at, prompt from prompts where session = ? order by at, id", session)
 
 
-def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_events(connection: Connection, session: int) -> list[Row]:
     """Return the events of a session in order, with each call's input parsed."""
     query = """
         select kind, at, prompt, agent, tool, tool_use_id, input, response, outcome, signature, duration, origin
@@ -117,7 +125,7 @@ def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
     return [row | {"input": parse_json_or_text(row["input"])} for row in fetch_dicts(connection, query, session)]
 
 
-def list_events_after(connection: Connection, *, after_id: int, limit: int) -> list[dict[str, Any]]:
+def list_events_after(connection: Connection, *, after_id: int, limit: int) -> list[Row]:
     """Return the events behind a number, in the order they came in."""
     query = """
         select events.id, host, sessions.session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,
@@ -205,14 +213,14 @@ def delete_empty_sessions(connection: Connection, now: float) -> int:
     with transaction(connection):
         return connection.execute(
             f"""
-            delete from sessions where not {HAS_CONTENT} and (to_fill = 0 or to_fill > ?)
+            delete from sessions where not {HAS_CONTENT_SQL} and (to_fill = 0 or to_fill > ?)
             and (last_at < ? or (status = 'completed' and last_at < ?))
             """,
             (MAX_FILL_TRIES, now - ABANDONED_SECONDS, now - ENDED_GRACE_SECONDS),
         ).rowcount
 
 
-def list_sessions_to_fill(connection: Connection) -> list[dict[str, Any]]:
+def list_sessions_to_fill(connection: Connection) -> list[Row]:
     """Return the sessions whose transcript may know more than the hooks reported, those tried least first."""
     query = """
         select id, host, session, cwd, transcript from sessions where to_fill and to_fill <= ? order by to_fill, id

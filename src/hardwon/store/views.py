@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_row, fetch_value
-from hardwon.store.observations import TITLE_OR_FACT
-from hardwon.store.reports import OF_LESSONS, WAS_TOLD
-from hardwon.store.sessions import HAS_CONTENT
+from hardwon.store.db import Connection, Row, fetch_column, fetch_dicts, fetch_row, fetch_value
+from hardwon.store.events import OF_LESSONS_SQL, WAS_TOLD_SQL
+from hardwon.store.observations import TITLE_OR_FACT_SQL
+from hardwon.store.sessions import HAS_CONTENT_SQL
 from hardwon.types import EDIT_TOOLS, frozen
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
@@ -49,9 +48,9 @@ def list_session_page(
     until: float | None = None,
     before_key: tuple[float, int] | None = None,
     limit: int,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the sessions that match, the latest first, from behind the one with this time and number."""
-    conditions = [HAS_CONTENT]
+    conditions = [HAS_CONTENT_SQL]
     values: list[object] = []
     if project is not None:
         conditions.append("project = ?")
@@ -90,7 +89,7 @@ def list_session_page(
     return fetch_dicts(connection, query, *values, limit)
 
 
-def find_session(connection: Connection, number: int) -> dict[str, Any] | None:
+def find_session(connection: Connection, number: int) -> Row | None:
     """Return a session for its page in the viewer; None if it was deleted."""
     query = """
         select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,
@@ -107,7 +106,7 @@ def list_timestamps(connection: Connection, session: int) -> list[float]:
     return fetch_column(connection, query, session)
 
 
-def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
+def sum_cost(connection: Connection, session: int) -> Row:
     """Return the cost of distilling a session with a model."""
     query = """
         select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost
@@ -116,7 +115,7 @@ def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
     return fetch_dicts(connection, query, session)[0]
 
 
-def list_projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]]:
+def list_projects(connection: Connection, *, limit: int = 200) -> list[Row]:
     """Return the projects, the last active first."""
     query = """
         select projects.id, name, path, max(last_at) as last_at from sessions
@@ -153,7 +152,7 @@ def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
 
 
 # An observation is stored with the time of the first call that it sums up, and stands after the last one.
-_OBSERVATION_END = """
+_OBSERVATION_END_SQL = """
     max(at, coalesce(
         (select max(summed_up.at) from json_each(observations.events)
         join events as summed_up on summed_up.key = json_each.value), 0.0))
@@ -164,9 +163,9 @@ _STEP_QUERIES = (
     select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_PREVIEW_CHARS * 20}) as text
     from prompts where session = :session and at >= :at and (at, 0, id) > (:at, :rank, :id)
     """,
-    """
+    f"""
     select 'delivery' as what, id, at, 1 as rank, agent, tool, lesson, slug, summary, delivery
-    from injections where session = :name and host = :host and arm in ('told', 'live') and at >= :at
+    from injections where session = :name and host = :host and {WAS_TOLD_SQL} and at >= :at
         and (at, 1, id) > (:at, :rank, :id)
     """,
     """
@@ -181,7 +180,8 @@ _STEP_QUERIES = (
     """,
     f"""
     select * from (
-        select 'observation' as what, id, {_OBSERVATION_END} as at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle,
+        select 'observation' as what, id, {_OBSERVATION_END_SQL} as at, 3 as rank, type, {TITLE_OR_FACT_SQL} as title,
+            subtitle,
             narrative, facts, files_modified, made
         from observations where session = :session)
     where (at, 3, id) > (:at, :rank, :id)
@@ -191,12 +191,12 @@ _STEP_QUERIES = (
 
 def list_timeline_steps(
     connection: Connection,
-    session_row: dict[str, Any],
+    session_row: Row,
     *,
     position: TimelinePosition,
     limit: int,
     event_filter: str = "",
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the next steps of a session in the order of their times.
 
     `event_filter` keeps only messages, failures or changes among the events; prompts are always there.
@@ -211,55 +211,57 @@ def list_timeline_steps(
         **position.__dict__,
     }
     # Each kind may fill the whole page, so up to `limit` of each are read, and the earliest of all are taken.
-    steps: list[dict[str, Any]] = []
+    steps: list[Row] = []
     for query in _STEP_QUERIES:
         steps += map(dict, connection.execute(f"{query} order by at, id limit :limit", values))
     steps.sort(key=lambda step: (step["at"], step["rank"], step["id"]))
     return steps[:limit]
 
 
-def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
+def find_event(connection: Connection, session: int, event_id: int) -> Row | None:
     """Return one event, whole."""
     return fetch_row(connection, "select * from events where session = ? and id = ?", session, event_id)
 
 
 def find_session_and_time(connection: Connection, table: str, row_id: int) -> tuple[int, float] | None:
     """Return the session of a prompt, event, observation or summary, and where it stands in the timeline."""
-    at = _OBSERVATION_END if table == "observations" else "at"
+    at = _OBSERVATION_END_SQL if table == "observations" else "at"
     row = connection.execute(f"select session, {at} as at from {table} where id = ?", (row_id,)).fetchone()
     return (row["session"], row["at"]) if row else None
 
 
-_NEWS_SESSION = "sessions.id as number, coalesce(projects.name, '') as project, coalesce(projects.path, '') as folder"
+_NEWS_SESSION_SQL = """
+    sessions.id as number, coalesce(projects.name, '') as project, coalesce(projects.path, '') as folder"""
 _NEWS_QUERIES = {
     "prompts": f"""
-        select 'prompt' as what, prompts.id, prompts.at, host, {_NEWS_SESSION},
+        select 'prompt' as what, prompts.id, prompts.at, host, {_NEWS_SESSION_SQL},
             substr(prompt, 1, {_PREVIEW_CHARS}) as text, '' as tool, '' as outcome, '' as slug
         from prompts join sessions on sessions.id = prompts.session
         """,
     "events": f"""
-        select 'event' as what, events.id, events.at, host, {_NEWS_SESSION},
+        select 'event' as what, events.id, events.at, host, {_NEWS_SESSION_SQL},
             substr(iif(kind = 'tool', input, response), 1, 2000) as text,
             iif(kind = 'tool', tool, kind) as tool, outcome, '' as slug
         from events join sessions on sessions.id = events.session
         """,
     "injections": f"""
-        select 'delivery' as what, injections.id, injections.at, injections.host, {_NEWS_SESSION}, summary as text,
+        select 'delivery' as what, injections.id, injections.at, injections.host, {_NEWS_SESSION_SQL}, summary as text,
             tool, delivery as outcome, slug
-        from (select * from injections where {WAS_TOLD}) as injections
+        from (select * from injections where {WAS_TOLD_SQL}) as injections
         left join sessions on sessions.host = injections.host and sessions.session = injections.session
         """,
     "observations": f"""
-        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION}, {TITLE_OR_FACT} as text,
+        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION_SQL},
+            {TITLE_OR_FACT_SQL} as text,
             type as tool, '' as outcome, '' as slug
         from observations join sessions on sessions.id = observations.session
         """,
 }
 
 
-def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
+def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[Row], NewsCursor]:
     """Return the rows since the cursor, latest first, and the cursor after them."""
-    items: list[dict[str, Any]] = []
+    items: list[Row] = []
     last_ids = dict(cursor.__dict__)
     for table, query in _NEWS_QUERIES.items():
         newer = f"left join projects on projects.id = sessions.project where {table}.id > ? order by {table}.id desc"
@@ -273,7 +275,7 @@ def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tupl
 def count_activity(connection: Connection, since: float) -> dict[str, int]:
     """Return how many sessions, calls and failed calls there were since a time."""
     query = f"""
-        select (select count(*) from sessions where last_at >= ?1 and {HAS_CONTENT}) as sessions,
+        select (select count(*) from sessions where last_at >= ?1 and {HAS_CONTENT_SQL}) as sessions,
             count(*) as calls, count(*) filter (where outcome = 'failed') as failed
         from events where at >= ?1 and kind = 'tool'
         """
@@ -297,7 +299,7 @@ def _count_by_day(connection: Connection, table: str, condition: str, *values: o
     return dict(map(tuple, connection.execute(query, values)))
 
 
-def list_repeated_errors(connection: Connection, since: float, *, limit: int) -> list[dict[str, Any]]:
+def list_repeated_errors(connection: Connection, since: float, *, limit: int) -> list[Row]:
     """Return the errors that came most often, each with the latest call that met it."""
     query = """
         select signature, count(*) as times, count(distinct events.session) as sessions, max(at) as at,
@@ -309,7 +311,7 @@ def list_repeated_errors(connection: Connection, since: float, *, limit: int) ->
     return [row | {"call": read_call(connection, row["id"])} for row in rows]
 
 
-def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
+def read_call(connection: Connection, event_id: int) -> Row | None:
     """Return one call with what a trigger looks at, and its result."""
     query = """
         select events.id, sessions.id as number, host, cwd, tool, input, response, outcome, at from events
@@ -318,7 +320,7 @@ def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
     return fetch_row(connection, query, event_id)
 
 
-_TOLD_LESSONS = f"{OF_LESSONS} and {WAS_TOLD}"
+_TOLD_LESSONS = f"{OF_LESSONS_SQL} and {WAS_TOLD_SQL}"
 
 
 def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
@@ -328,12 +330,12 @@ def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, i
 
 def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
     # Of any lesson: briefs and recalled records are deliveries, too.
     condition = f"?1 = '' and {_TOLD_LESSONS}"
     if lesson:
-        condition = f"lesson = ?1 and {WAS_TOLD}"
+        condition = f"lesson = ?1 and {WAS_TOLD_SQL}"
     query = f"""
         select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,
             slug, summary, delivery, agent
@@ -346,7 +348,7 @@ def list_lesson_deliveries(
 
 def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
     """Return how often a lesson was told on each day since a time."""
-    return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD}", lesson, since)
+    return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD_SQL}", lesson, since)
 
 
 _SAME_CALL_SECONDS = 60.0  # within which a hook's denial appears in the transcript
@@ -356,7 +358,7 @@ _CALL_QUERY = """
     """
 
 
-def find_denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
+def find_denied_call(connection: Connection, session: int, delivery: Row) -> Row | None:
     """Return the call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
     query = f"""
         {_CALL_QUERY} and outcome = 'denied' and (key = ?2 or (at between ?3 and ?4 and tool = ?5 and agent = ?6))
@@ -367,9 +369,7 @@ def find_denied_call(connection: Connection, session: int, delivery: dict[str, A
     return fetch_row(connection, query, *values)
 
 
-def list_calls_after(
-    connection: Connection, session: int, delivery: dict[str, Any], *, limit: int
-) -> list[dict[str, Any]]:
+def list_calls_after(connection: Connection, session: int, delivery: Row, *, limit: int) -> list[Row]:
     """Return the calls of the delivery's tool and agent that came after it and were not denied, in their order."""
     query = f"""
         {_CALL_QUERY} and at > ?2 and outcome != 'denied' and ?3 in ('', tool) and agent = ?4
@@ -378,7 +378,7 @@ def list_calls_after(
     return fetch_dicts(connection, query, session, delivery["at"], delivery["tool"], delivery["agent"], limit)
 
 
-def list_failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
+def list_failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[Row]:
     """Return the calls that failed after each of these deliveries in the same session, after the last ones first."""
     query = """
         select injections.id as delivery, lesson, events.tool, events.input, cwd, sessions.host from injections
@@ -394,14 +394,9 @@ def count_sessions_by_project(connection: Connection, since: float, *, limit: in
     rows = connection.execute(
         f"""
         select coalesce(path, ''), count(*) as times from sessions
-        left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT}
+        left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT_SQL}
         group by sessions.project order by times desc limit ?
         """,
         (since, limit),
     )
     return [(path, times) for path, times in rows]
-
-
-def count_rows(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
-    """Return how many rows these tables have."""
-    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}

@@ -38,6 +38,7 @@ _TOKEN_PREFIX = b"hardwon token "  # so that no record can be taken for a token
 _MACHINE_ID_CHARS = 32
 _HASH_PREFIX_CHARS = 16  # enough to tell two branches apart, and vectors are long
 Vector = dict[str, tuple[int, str]]  # for each machine the number and hash of its last record
+Content = Mapping[str, Any]  # what the body of a record says
 Position = tuple[str, int]  # a machine and the number of one of its records
 
 
@@ -113,7 +114,7 @@ def derive_team_id(public_key: str) -> str:
     return hashlib.sha256(b"team" + bytes.fromhex(public_key)).hexdigest()[:_MACHINE_ID_CHARS]
 
 
-def encode_body(content: Mapping[str, Any]) -> str:
+def encode_body(content: Content) -> str:
     """Return a body as it is stored and hashed; the salt keeps an erased text from being guessed by its hash."""
     salted_content = {**content, "salt": os.urandom(_SALT_BYTES).hex()}
     return orjson.dumps(salted_content, option=orjson.OPT_SORT_KEYS).decode()
@@ -148,7 +149,16 @@ def sign_record(
         sequence = previous.sequence + 1
         previous_hash = previous.hash
     unsigned = Record(
-        team, key.machine, sequence, kind, _FORMAT, subject, tuple(sorted(parents)), _hash_body(body), "", ""
+        team,
+        writer=key.machine,
+        sequence=sequence,
+        kind=kind,
+        format=_FORMAT,
+        subject=subject,
+        parents=tuple(sorted(parents)),
+        body_hash=_hash_body(body),
+        hash="",
+        signature="",
     )
     record_hash = _compute_hash(unsigned, previous_hash)
     signature = key.private_key.sign(bytes.fromhex(record_hash)).hex()
@@ -268,11 +278,11 @@ def check_batch(
     # In the order of each chain, because every record is checked against the one before it.
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
         if record.writer in skipped_machines:
-            continue  # it forked, or an earlier record of it has a fault
+            continue  # the machine forked, or an earlier record of it has a fault
         position = (record.writer, record.sequence)
         known_hash = hashes.get(position)
         if known_hash == record.hash:
-            continue  # it arrived before, by another route
+            continue  # the record arrived before, by another route
         try:
             if known_hash is not None:
                 previous_hash = hashes.get((record.writer, record.sequence - 1), "")
@@ -294,13 +304,18 @@ def check_batch(
         vector[record.writer] = (record.sequence, record.hash)
         hashes[position] = record.hash
         batch.new_records.append(record)
-    # The last of each sender, since later records replace earlier ones.
-    last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
-    for writer, record in last_records.items():
-        if not _is_signed_by(record, batch.public_keys[writer]):
-            batch.new_records = [record for record in batch.new_records if record.writer != writer]
-            batch.refused[writer] = f"record {record.sequence} of {writer} has a wrong signature"
+    _refuse_unsigned_ends(batch, senders)
     return batch
+
+
+def _refuse_unsigned_ends(batch: CheckedBatch, senders: Collection[str]) -> None:
+    """Refuse the records of each sender whose last record is not signed by it."""
+    # Later records of a sender replace earlier ones here.
+    last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
+    for writer, last_record in last_records.items():
+        if not _is_signed_by(last_record, batch.public_keys[writer]):
+            batch.new_records = [record for record in batch.new_records if record.writer != writer]
+            batch.refused[writer] = f"record {last_record.sequence} of {writer} has a wrong signature"
 
 
 def _check_fork(record: Record, previous_hash: str, public_key: str, bodies: Mapping[str, str], team: str) -> None:
@@ -328,7 +343,7 @@ def _read_public_key(record: Record, bodies: Mapping[str, str]) -> str:
     raise BadRecord(f"the first record of {record.writer} does not carry its key")
 
 
-def find_known_positions(records: Iterable[Record], vector: Mapping[str, tuple[int, str]]) -> set[Position]:
+def find_known_positions(records: Iterable[Record], vector: Vector) -> set[Position]:
     """Return the positions of records that arrive again, and those before them, whose hashes a check needs."""
     positions: set[Position] = set()
     for record in records:
@@ -350,7 +365,7 @@ def select_bodies(records: Iterable[Record], bodies: Mapping[str, str]) -> dict[
     return selected
 
 
-def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterable[str]) -> str:
+def compute_digest(vector: Vector, forked_writers: Iterable[str]) -> str:
     """Return a short text that is equal for equal vectors; the branches of forked machines may differ for ever."""
     ignored_writers = set(forked_writers)
     lines = []
@@ -360,7 +375,7 @@ def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterab
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def shorten_vector(vector: Mapping[str, tuple[int, str]]) -> dict[str, list[Any]]:
+def shorten_vector(vector: Vector) -> dict[str, list[Any]]:
     """Return a vector as it is sent: each hash shortened to a prefix, which is enough to tell branches apart."""
     entries = {}
     for writer, (sequence, record_hash) in vector.items():
@@ -377,7 +392,7 @@ class Difference:
     divergent: set[str]
 
 
-def compare_vectors(vector: Mapping[str, tuple[int, str]], peer_vector: Mapping[str, Any]) -> Difference:
+def compare_vectors(vector: Vector, peer_vector: Mapping[str, Any]) -> Difference:
     """Compare this side's vector with one that arrived."""
     peer_needs: dict[str, int] = {}
     needed_here: dict[str, int] = {}

@@ -15,6 +15,7 @@ from hardwon.team.record import (
     ERASE,
     OWN_KINDS,
     CheckedBatch,
+    Content,
     KnownChains,
     MachineKey,
     Position,
@@ -70,7 +71,7 @@ class Replica:
         return compute_state(records, contents, self.read_forks())
 
     def append(
-        self, key: MachineKey, kind: str, subject: str, content: Mapping[str, Any], parents: Sequence[str] | None = None
+        self, key: MachineKey, kind: str, subject: str, content: Content, parents: Sequence[str] | None = None
     ) -> Record:
         """Write the next record of this machine; its parents are the newest ones here unless they are given."""
         body = encode_body(content)
@@ -95,7 +96,7 @@ class Replica:
                 message.records,
                 message.bodies,
                 known,
-                (),
+                quarantined=(),
                 senders={record.writer for record in message.records},
             )
             for writer, record in batch.forks.items():

@@ -21,6 +21,7 @@ from hardwon.lessons.record import compute_version, parse_lesson, select_authore
 from hardwon.lessons.replay import Replay
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.private_tags import map_strings
+from hardwon.team.record import Content
 from hardwon.types import Lesson, Memory
 
 LESSON, MEMORY, HANDOFF = "lesson", "memory", "handoff"
@@ -51,7 +52,7 @@ One file per lesson. Propose one with `hardwon team propose SLUG`; the pull requ
 """
 
 
-def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
+def build_lesson_content(lesson: Lesson) -> Content:
     """Return a lesson as the team gets it: its authored fields, and its repository by remote instead of by folder."""
     fields = select_authored_fields(lesson)
     if lesson.project:
@@ -65,7 +66,7 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
     return _check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
 
 
-def build_memory_content(memory: Memory) -> dict[str, Any]:
+def build_memory_content(memory: Memory) -> Content:
     """Return a memory as the team gets it; UserError if it is about a project that others cannot tell by a remote."""
     remote = ""
     if memory.project:
@@ -76,13 +77,13 @@ def build_memory_content(memory: Memory) -> dict[str, Any]:
     return _check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
 
 
-def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]:
+def build_handoff_content(topic: str, text: str, project: str) -> Content:
     """Return a handoff as the team gets it; without a remote nobody is told which project it is about."""
     remote = projects.read_remote_url(project) if project else ""
     return _check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
 
 
-def _check_content(content: dict[str, Any]) -> dict[str, Any]:
+def _check_content(content: Content) -> Content:
     """Return the content; UserError if it holds a secret, something private or a person's own folder."""
     text = json.dumps(content, ensure_ascii=False)
     # Each text alone and all of them together: a secret may stand across two fields.
@@ -100,18 +101,18 @@ def _check_content(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def name_subject(content: Mapping[str, Any], number: str) -> str:
+def name_subject(content: Content, number: str) -> str:
     """Return the subject of a new record: its kind and an id that two machines never choose alike."""
     return f"{content['type']}:{content.get('id') or number}"
 
 
-def get_lesson(content: Mapping[str, Any] | None) -> dict[str, Any]:
+def get_lesson(content: Content | None) -> dict[str, Any]:
     """Return the fields of a shared lesson; empty if it is something else, or was erased."""
     lesson = (content or {}).get("lesson")
     return lesson if isinstance(lesson, dict) else {}
 
 
-def check_arrived(subject: str, content: Mapping[str, Any], project_paths: Mapping[str, str]) -> None:
+def check_arrived(subject: str, content: Content, project_paths: Mapping[str, str]) -> None:
     """Raise UserError unless this machine can use a version: its sender may run any program."""
     kind = content.get("type")
     lesson = get_lesson(content)
@@ -126,7 +127,7 @@ def check_arrived(subject: str, content: Mapping[str, Any], project_paths: Mappi
         raise UserError(f"it is about {remote}, which is not on this machine", "clone it and open it in an agent once")
 
 
-def build_lesson_record(content: Mapping[str, Any], project_paths: Mapping[str, str]) -> dict[str, Any]:
+def build_lesson_record(content: Content, project_paths: Mapping[str, str]) -> dict[str, Any]:
     """Return an arrived lesson as a record of lessons.json.
 
     `project_paths` has the folders of this machine's repositories by their remote.
@@ -140,7 +141,7 @@ def build_lesson_record(content: Mapping[str, Any], project_paths: Mapping[str, 
     return record
 
 
-def describe_content(content: Mapping[str, Any] | None) -> str:
+def describe_content(content: Content | None) -> str:
     """Return one line about a version."""
     if content is None:
         return "(erased)"

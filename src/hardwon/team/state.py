@@ -11,7 +11,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from hardwon.team.record import (
     APPROVE,
@@ -31,14 +32,17 @@ from hardwon.team.record import (
     REVOKE,
     ROLE,
     UNMUTE,
+    Content,
     Record,
     derive_machine_id,
     derive_team_id,
 )
 
 READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
+Contents = Mapping[str, Content]  # by the hash of the body
 ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
 PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
+_REVOKED = "its machine was revoked"
 _NEEDED_ROLE = {
     INVITE: ADMIN,
     ROLE: ADMIN,
@@ -55,6 +59,13 @@ _NEEDED_ROLE = {
 }
 
 
+class RoleGrant(NamedTuple):
+    """A role that a machine has in its records after this number."""
+
+    after_sequence: int
+    role: str
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine of the team: whose it is, its key, and from which of its records on it had which role."""
@@ -63,20 +74,20 @@ class Machine:
     name: str
     member: str
     public_key: str
-    roles: tuple[tuple[int, str], ...]  # (after this sequence, role), in the order they were granted
+    grants: tuple[RoleGrant, ...]  # in the order in which they were made
     last_sequence: int | None = None  # of a revoked machine: later records do not count
 
     def get_role(self, sequence: int) -> str:
         """Return the role under which the machine wrote a record; empty before it had one."""
         role = ""
-        for after_sequence, granted_role in self.roles:
-            if sequence > after_sequence:
-                role = granted_role
+        for grant in self.grants:
+            if sequence > grant.after_sequence:
+                role = grant.role
         return role
 
     @property
     def role(self) -> str:
-        return self.roles[-1][1]
+        return self.grants[-1].role
 
     @property
     def is_revoked(self) -> bool:
@@ -89,7 +100,7 @@ class Version:
 
     hash: str
     writer: str
-    content: Mapping[str, Any] | None  # None once it is erased, or before the body has arrived
+    content: Content | None  # None once it is erased, or before the body has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +126,8 @@ class TeamState:
 
     name: str
     machines: Mapping[str, Machine]
-    open_invites: Mapping[str, Mapping[str, Any]]  # by the hash of their code
-    policy: Mapping[str, Any]
+    open_invites: Mapping[str, Content]  # by the hash of their code
+    policy: Content
     subjects: Mapping[str, Subject]
     ignored: Mapping[str, str] = field(default_factory=dict)  # records that do not count, by hash, with the reason
     member_heads: tuple[str, ...] = ()
@@ -132,9 +143,7 @@ def hash_code(code: str) -> str:
     return hashlib.sha256(f"hardwon invite {code}".encode()).hexdigest()
 
 
-def compute_state(
-    records: Iterable[Record], contents: Mapping[str, Mapping[str, Any]], forks: Mapping[str, int]
-) -> TeamState:
+def compute_state(records: Iterable[Record], contents: Contents, forks: Mapping[str, int]) -> TeamState:
     """Return the state of a team.
 
     `contents` has the parsed bodies by their hash. `forks` has, for each machine that wrote two different records under
@@ -143,7 +152,7 @@ def compute_state(
     by_subject: defaultdict[str, list[Record]] = defaultdict(list)
     ignored: dict[str, str] = {}
     for record in records:
-        # Nobody can tell which of two branches is the true one, so neither counts.
+        # Nobody can tell which branch of a forked chain is the true one, so neither counts.
         first_forked = forks.get(record.writer)
         if first_forked is not None and record.sequence >= first_forked:
             ignored[record.hash] = "its machine wrote two records under one number"
@@ -154,13 +163,9 @@ def compute_state(
     subjects: dict[str, Subject] = {}
     heads: dict[str, tuple[str, ...]] = {}
     for name, subject_records in by_subject.items():
-        counted_records = []
-        for record in subject_records:
-            reason = _find_objection(record, members.machines)
-            if reason:
-                ignored[record.hash] = reason
-            else:
-                counted_records.append(record)
+        objections = {record.hash: _find_objection(record, members.machines) for record in subject_records}
+        ignored |= {record_hash: reason for record_hash, reason in objections.items() if reason}
+        counted_records = [record for record in subject_records if not objections[record.hash]]
         if counted_records:
             subjects[name] = _evaluate_subject(name, counted_records, contents, members.machines)
             heads[name] = _find_heads(counted_records)
@@ -180,13 +185,13 @@ def compute_state(
 class _Members:
     name: str = ""
     machines: dict[str, Machine] = field(default_factory=dict)
-    open_invites: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    open_invites: dict[str, Content] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
     heads: tuple[str, ...] = ()
 
 
-def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> _Members:
+def _evaluate_members(records: Sequence[Record], contents: Contents) -> _Members:
     """Return who belongs to the team.
 
     Concurrent decisions are taken in an order that depends only on their hashes. A revocation then cuts off what its
@@ -200,23 +205,16 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
         if machine.last_sequence is not None:
             cut_offs[machine.id] = machine.last_sequence
     if cut_offs:
-        counted_records: list[Record] = []
-        late_records: list[Record] = []
-        for record in ordered_records:
-            is_late = record.writer in cut_offs and record.sequence > cut_offs[record.writer]
-            if is_late:
-                late_records.append(record)
-            else:
-                counted_records.append(record)
+        late_records = [record for record in ordered_records if record.sequence > cut_offs.get(record.writer, inf)]
+        late_reasons = {record.hash: _REVOKED for record in late_records}
+        counted_records = [record for record in ordered_records if record.hash not in late_reasons]
         members = _apply_member_records(counted_records, contents, _Members())
-        members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
+        members.ignored |= late_reasons
     members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
     return members
 
 
-def _apply_member_records(
-    records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]], members: _Members
-) -> _Members:
+def _apply_member_records(records: Sequence[Record], contents: Contents, members: _Members) -> _Members:
     """Apply decisions about members in their order; return the members, which have the ignored ones with reasons."""
     for record in records:
         content = contents.get(record.body_hash)
@@ -232,38 +230,46 @@ def _apply_member_records(
     return members
 
 
-def _apply_member_record(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _apply_member_record(members: _Members, record: Record, content: Content) -> str:
     """Apply one decision about members; return why it does not count, or an empty text."""
     if record.kind == FOUND:
         return _apply_founding(members, record, content)
     if record.kind == JOIN:
         return _apply_join(members, record, content)
-    if reason := _find_objection(record, members.machines):
-        return reason
-    target = members.machines.get(str(content.get("machine", "")))
+    objection = _find_objection(record, members.machines)
+    if objection:
+        return objection
     if record.kind == INVITE:
         if content.get("role") not in ROLES:
             return "an invite needs a role"
         members.open_invites[str(content.get("code_hash", ""))] = content
     elif record.kind == POLICY:
         members.policy = dict(content)
-    elif target is None:
-        return "there is no such machine"
-    elif record.kind == ROLE:
-        if content.get("role") not in ROLES:
-            return "there is no such role"
-        grant = (int(content.get("after_sequence", 0)), str(content["role"]))
-        members.machines[target.id] = replace(target, roles=(*target.roles, grant))
-    elif record.kind == REVOKE:
-        last_sequence = int(content.get("last_sequence", 0))
-        # Of two revocations the stricter one counts, in whatever order they arrive.
-        if target.last_sequence is not None:
-            last_sequence = min(last_sequence, target.last_sequence)
-        members.machines[target.id] = replace(target, last_sequence=last_sequence)
+    else:
+        return _change_machine(members, record.kind, content)
     return ""
 
 
-def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _change_machine(members: _Members, kind: str, content: Mapping[str, Any]) -> str:
+    """Give a machine another role or revoke it; return why that does not count, or an empty text."""
+    machine = members.machines.get(str(content.get("machine", "")))
+    if machine is None:
+        return "there is no such machine"
+    if kind == ROLE:
+        if content.get("role") not in ROLES:
+            return "there is no such role"
+        grant = RoleGrant(int(content.get("after_sequence", 0)), str(content["role"]))
+        members.machines[machine.id] = replace(machine, grants=(*machine.grants, grant))
+    elif kind == REVOKE:
+        last_sequence = int(content.get("last_sequence", 0))
+        # Of two revocations the stricter one counts, in whatever order they arrive.
+        if machine.last_sequence is not None:
+            last_sequence = min(last_sequence, machine.last_sequence)
+        members.machines[machine.id] = replace(machine, last_sequence=last_sequence)
+    return ""
+
+
+def _apply_founding(members: _Members, record: Record, content: Content) -> str:
     """Apply the first record of a team; return why it is refused, or an empty text."""
     public_key = str(content.get("public_key", ""))
     if derive_team_id(public_key) != record.team or derive_machine_id(public_key) != record.writer:
@@ -273,7 +279,7 @@ def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any
     return ""
 
 
-def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+def _apply_join(members: _Members, record: Record, content: Content) -> str:
     """Admit a machine with an open invite; return why it is refused, or an empty text."""
     if derive_machine_id(str(content.get("public_key", ""))) != record.writer:
         return "the public key does not belong to the machine"
@@ -287,7 +293,7 @@ def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -
     return ""
 
 
-def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) -> TeamState | None:
+def admit_machine(state: TeamState, join: Record, content: Content) -> TeamState | None:
     """Return the state with one more machine; None if only an evaluation of all records can tell it.
 
     A join that follows every other record about members comes last in their order, so it is enough to apply it. In a
@@ -302,14 +308,14 @@ def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) ->
     return replace(state, machines=members.machines, open_invites=members.open_invites, member_heads=(join.hash,))
 
 
-def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Machine:
+def _build_machine(record: Record, content: Content, role: str) -> Machine:
     """Return the machine that wrote a record, with this role from its first record on."""
     return Machine(
         id=record.writer,
         name=str(content.get("name", "")),
         member=str(content.get("member", "")),
         public_key=str(content["public_key"]),
-        roles=((0, role),),
+        grants=(RoleGrant(0, role),),
     )
 
 
@@ -319,7 +325,7 @@ def _find_objection(record: Record, machines: Mapping[str, Machine]) -> str:
     if machine is None:
         return "its machine is not a member"
     if machine.last_sequence is not None and record.sequence > machine.last_sequence:
-        return "its machine was revoked"
+        return _REVOKED
     role = machine.get_role(record.sequence)
     needed_role = _NEEDED_ROLE.get(record.kind, ADMIN)
     if not role:
@@ -345,7 +351,7 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
             predecessors.add(last_of_writer[record.writer].hash)
         last_of_writer[record.writer] = record
         waiting_for[record.hash] = predecessors
-    # From here on it is a topological sort; the heap makes the order of concurrent records the same everywhere.
+    # The rest is a topological sort; the heap makes the order of concurrent records the same everywhere.
     followers: defaultdict[str, list[str]] = defaultdict(list)
     for record_hash, predecessors in waiting_for.items():
         for predecessor in predecessors:
@@ -381,7 +387,7 @@ def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
 def _evaluate_subject(
     name: str,
     records: Sequence[Record],
-    contents: Mapping[str, Mapping[str, Any]],
+    contents: Contents,
     machines: Mapping[str, Machine],
 ) -> Subject:
     """Return a subject: erase beats retire, retire beats revise, and the last approval decides what is in force."""
@@ -454,7 +460,7 @@ def _may_erase(erasure: Record, version_records: Sequence[Record], machines: Map
     return all(record.writer == erasure.writer for record in version_records)
 
 
-def _sum_counts(ordered_records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def _sum_counts(ordered_records: Sequence[Record], contents: Contents) -> dict[str, int]:
     """Return the sums over machines; each machine's last record has its totals."""
     last_records = {record.writer: record for record in ordered_records}
     sums: defaultdict[str, int] = defaultdict(int)

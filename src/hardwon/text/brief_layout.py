@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+# Agents replace more than 10,000 characters by a preview; this leaves room for the fence and a margin.
+BRIEF_CHARACTERS = 8_800
 # In the order of the brief; each section's share in percent, if all want more room than there is.
 SECTION_SHARES = {"handoff": 10, "resume": 15, "memories": 20, "lessons": 25, "index": 20, "summary": 10}
 MIN_STATEMENT_LENGTH = 12  # a shorter line of the notes is a heading, not a statement
@@ -95,7 +97,8 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
     """Lay out the lines that fit, in order and under their headings, and count the others."""
     shown_texts: list[str] = []
     headings: list[BriefLine] = []  # those above the next line that are not shown yet
-    shown_count = omitted_count = 0
+    shown_count = 0
+    omitted_count = 0
     new_lines = drop_noted_lines(lines, note_statements)
     wanted_chars = measure_lines(new_lines)
     remaining = room - len(SECTION_SEPARATOR)

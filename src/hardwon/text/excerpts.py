@@ -108,12 +108,12 @@ def format_times(count: int) -> str:
     return " twice" if count == 2 else f" {count} times"
 
 
-def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
-    """Return the items that fit into `max_chars`, each counted with its overhead; the first is always included."""
+def select_fitting(items: Sequence[str], max_chars: int) -> list[str]:
+    """Return the items that fit into `max_chars`, each with a character between them; the first is always included."""
     selected = list[str]()
     used_chars = 0
     for item in items:
-        size = len(item) + overhead
+        size = len(item) + 1
         if not selected or used_chars + size <= max_chars:
             selected.append(item)
             used_chars += size
@@ -125,8 +125,9 @@ def create_slug(summary: str, used_slugs: Container[str], make_suffix: Callable[
     stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
     if len(stem) > _MAX_SLUG_STEM:
         stem = stem[: _MAX_SLUG_STEM + 1].rpartition("-")[0] or stem[:_MAX_SLUG_STEM]
-    while (slug := f"{stem}-{make_suffix()}") in used_slugs:
-        continue
+    slug = f"{stem}-{make_suffix()}"
+    while slug in used_slugs:
+        slug = f"{stem}-{make_suffix()}"
     return slug
 
 

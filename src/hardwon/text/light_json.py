@@ -34,7 +34,7 @@ _WHITESPACE = " \t\r\n"
 
 
 def loads(text: str) -> Any:
-    """Parse JSON; ValueError names the line and column."""
+    """Parse JSON; ValueError names the line and column, or says that it is nested too deeply."""
     start = len(text) - len(text.lstrip(_WHITESPACE))
     try:
         if _scan:
@@ -44,9 +44,14 @@ def loads(text: str) -> Any:
                 return value
     except (StopIteration, SystemError):  # raised by the C scanner for text that is not JSON
         pass
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     import json
 
-    return json.loads(text, strict=False)
+    try:
+        return json.loads(text, strict=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def dumps(value: object) -> str:

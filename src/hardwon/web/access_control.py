@@ -28,7 +28,7 @@ _BODY_TIMEOUT_SECONDS = 10.0
 # *.localhost to this machine.
 VIEWER_HOST = "hardwon.localhost"
 _HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
-# No page of the viewer has one of these names below /sessions/.
+# Calls of the API that editors spell without `/api/`; no page of the viewer has one of these names below /sessions/.
 _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
 _LINKS_FOLDER = "links"
@@ -65,7 +65,8 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
         if scope["type"] != "http":
             return  # there are no web sockets here
         headers = {name.lower(): value for name, value in scope["headers"]}
-        is_api = _is_api_path(scope["path"])
+        path = scope["path"]
+        is_api = path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
         if is_api:
             refusal = _find_api_refusal(headers, hosts, token.encode())
         else:
@@ -86,11 +87,6 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
         await app(scope, _replay_body(body, receive), send)
 
     return guarded_app
-
-
-def _is_api_path(path: str) -> bool:
-    """Return whether a path is below `/api/`, or one of the spellings that editors use without it."""
-    return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
 
 def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: bytes) -> Refusal | None:

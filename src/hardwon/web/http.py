@@ -24,9 +24,8 @@ def _load_token(home: str) -> str:
     """Return the token of this home, which is created once and readable by its owner alone."""
     path = os.path.join(home, TOKEN_FILE)
     try:
-        with open(path, encoding="ascii", opener=paths.open_plain_file) as file:
-            if token := file.read().strip():
-                return token
+        if token := paths.read_text(path, "ascii").strip():
+            return token
     except FileNotFoundError:
         pass
     except (OSError, UnicodeDecodeError) as error:

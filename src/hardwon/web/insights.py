@@ -12,12 +12,12 @@ from datetime import date, timedelta
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
-from hardwon.efficacy.ledger import format_ignored_denials
+from hardwon.efficacy.delivery_changes import format_ignored_denials
 from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger, parse_candidate
 from hardwon.lessons import manifest, review_queue
 from hardwon.shell.failures import classify_failure, find_failure_line
 from hardwon.store import efficacy, views
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, Row
 from hardwon.types import SHELL_TOOL
 from hardwon.web.page_request import PageContent, PageRequest, count_days_since, find_range_start
 from hardwon.web.render import describe_input
@@ -97,13 +97,13 @@ def _choose_span(request: PageRequest) -> str:
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
     """Count deliveries by day and by lesson, and after how many of the latest the same error came again."""
-    lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home)[0]}
+    lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home).lessons}
     latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
     triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
     repeats = count_repeats(request.connection, triggers, latest)
     repeats_by_day = Counter[str]()
-    rows = dict[str, dict[str, Any]]()
+    rows = dict[str, Row]()
     for delivery in latest:
         row = rows.setdefault(delivery["lesson"], {**delivery, "times": 0, "again": 0})
         row["times"] += 1
@@ -122,7 +122,7 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
 
 
 def count_repeats(
-    connection: Connection, triggers: Mapping[str, Trigger | None], deliveries: Sequence[Mapping[str, Any]]
+    connection: Connection, triggers: Mapping[str, Trigger | None], deliveries: Sequence[Row]
 ) -> Counter[int]:
     """Count by delivery the later calls of the same session that failed and that the lesson fires on."""
     delivery_ids = [delivery["id"] for delivery in deliveries]
@@ -141,7 +141,7 @@ class RepeatedError:
     times: int
     sessions: int
     at: float
-    call: dict[str, Any]
+    call: Row
     message: str
     lesson_slug: str = ""
     candidate_number: int | None = None
@@ -182,7 +182,7 @@ def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> l
     return repeated_errors
 
 
-def describe_failure(call: dict[str, Any]) -> tuple[str, bool]:
+def describe_failure(call: Row) -> tuple[str, bool]:
     """Return the line of a failed call's result that names the failure, and whether a lesson could prevent it."""
     text = get_stored_result_text(call["response"])
     is_shell = call["tool"] == SHELL_TOOL

@@ -12,7 +12,7 @@ from hardwon import pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.errors import UserError
 from hardwon.settings import Setting
-from hardwon.store import retention, views
+from hardwon.store import db, retention, views
 from hardwon.web.page_request import PageContent, PageRequest, Redirect, parse_number
 
 _TERMINAL_ONLY_PREFIXES = ("llm.", "caps.")
@@ -43,7 +43,7 @@ def show_settings(request: PageRequest) -> PageContent:
         "projects": views.list_projects(request.connection, limit=50),
         "home": request.home,
         "database": retention.measure_file_bytes(request.home),
-        "counts": views.count_rows(request.connection, _COUNTED_TABLES),
+        "counts": db.count_rows(request.connection, _COUNTED_TABLES),
     }
     return PageContent("settings.html", values)
 
@@ -121,5 +121,5 @@ def pause(request: PageRequest) -> Redirect:
 
 
 def unpause(request: PageRequest) -> Redirect:
-    pauses.write_pauses(request.home, [])
+    pauses.write_pauses(request.home, pauses=[])
     return Redirect("/settings", "Unpaused.")

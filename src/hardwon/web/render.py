@@ -21,8 +21,10 @@ from markupsafe import Markup
 
 from hardwon.agents.tool_results import find_describing_text
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
+from hardwon.projects import get_folder_name
 from hardwon.search.records import parse_id
-from hardwon.text.characters import format_count, make_printable, to_printable_line
+from hardwon.store.observations import parse_json_list
+from hardwon.text.characters import format_count, make_printable, shorten_text, to_printable_line
 
 _MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -60,10 +62,6 @@ def sanitize_value(value: Any) -> Any:
 
 def render_markdown(text: str) -> Markup:
     return _mark_references(_markdown.render(sanitize_value(text)))
-
-
-def _render_inline_markdown(text: str) -> Markup:
-    return _mark_references(_markdown.renderInline(sanitize_value(text)))
 
 
 def _mark_references(html: str) -> Markup:
@@ -105,25 +103,16 @@ def _describe_stored_input(tool_input: Any) -> str:
         return find_describing_text("")
     try:
         return find_describing_text(json.loads(tool_input))
-    except ValueError:  # it was stored cut, and is no JSON any more
+    except ValueError:  # the input was stored cut, and is no JSON any more
         first_field = _FIRST_FIELD.match(tool_input)
         if first_field is None:
             return tool_input
         return first_field[1].replace("\\n", "\n").replace('\\"', '"')
 
 
-def _parse_list(text: str) -> list[str]:
-    """Return the items of a list that is stored as JSON."""
-    return [str(item) for item in json.loads(text or "[]")]
-
-
 def _format_line(value: Any, max_length: int = 200) -> str:
     """Return a value on one line; cut before that too, because a tool's result may have megabytes."""
     return to_printable_line(str(value or "")[: max_length * 4], max_length)
-
-
-def _cut_text(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
 def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
@@ -158,13 +147,13 @@ _FILTERS = {
     "about": describe_input,
     "confidence": lambda letter: _CONFIDENCE_NAMES.get(letter, ""),
     "counted": format_count,
-    "cut": _cut_text,
+    "cut": shorten_text,
     "event_name": lambda kind: _EVENT_NAMES.get(kind, kind),
-    "folder": lambda path: os.path.basename(path.rstrip("/")) or path,
+    "folder": get_folder_name,
     "highlight": highlight,
-    "inline": _render_inline_markdown,
+    "inline": lambda text: _mark_references(_markdown.renderInline(sanitize_value(text))),
     "line": _format_line,
-    "listed": _parse_list,
+    "listed": parse_json_list,
     "markdown": render_markdown,
     "parent": lambda path: os.path.dirname(path.rstrip("/")),
     "query": _build_query,

@@ -10,7 +10,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from hardwon import settings
@@ -22,9 +22,9 @@ from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
-from hardwon.store.db import Connection, parse_json_or_text
+from hardwon.store.db import Connection, Row, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
-from hardwon.store.sessions import STATUSES, count_active_minutes
+from hardwon.store.sessions import STATUSES, count_active_minutes, describe_status
 from hardwon.store.views import TimelinePosition
 from hardwon.types import AGENT_MESSAGE, EDIT_TOOLS
 from hardwon.web.file_changes import FileChange, describe_changes
@@ -104,20 +104,17 @@ def show_session(request: PageRequest) -> PageContent:
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
     steps = steps[:_STEPS_PER_PAGE]
     for step in steps:
-        step["changes"] = []
-        step["error"] = ""
-        if step["what"] != "event":
-            continue
-        step["changes"] = _describe_edit(step)
-        if step["outcome"] == "failed":
-            step["error"], _ = describe_failure(step)
+        _describe_event(step)
     if event_filter in ("", "messages"):
         until = steps[-1]["at"] if next_page else math.inf
         steps = _add_agent_words(request, session, steps, start.at, until)
-    steps = [_show_as_words(step) if step.get("kind") == AGENT_MESSAGE else step for step in steps]
+    for step in steps:
+        if step.get("kind") == AGENT_MESSAGE:  # shown as the words that are read from a transcript
+            step |= {"what": "words", "text": step["response"]}
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
+        "status": describe_status(session["status"], session["last_at"]),
         "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,
@@ -130,9 +127,17 @@ def show_session(request: PageRequest) -> PageContent:
     return PageContent("session.html", values)
 
 
-def _add_agent_words(
-    request: PageRequest, session: dict[str, Any], steps: list[dict[str, Any]], since: float, until: float
-) -> list[dict[str, Any]]:
+def _describe_event(step: Row) -> None:
+    """Add to a step what an edit changed, and why a call failed; both are empty for other steps."""
+    step["changes"] = []
+    step["error"] = ""
+    if step["what"] == "event":
+        step["changes"] = _describe_edit(step)
+        if step["outcome"] == "failed":
+            step["error"], _ = describe_failure(step)
+
+
+def _add_agent_words(request: PageRequest, session: Row, steps: list[Row], since: float, until: float) -> list[Row]:
     """Return the steps with what the agent said between them, in the order of time.
 
     The last words of a turn are an event of their own, so the transcript's copy of them is left out.
@@ -146,17 +151,12 @@ def _add_agent_words(
     return sorted(all_steps, key=lambda step: (step["at"], step["what"] != "words"))
 
 
-def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recorded message of the agent as the page shows words read from a transcript."""
-    return {**step, "what": "words", "text": step["response"]}
-
-
 def _build_text_key(text: str) -> str:
     """Return the first words of a text, by which two records of one message are alike: one of them may be cut."""
     return " ".join(text[:1000].split())[:300]
 
 
-def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _describe_edit(step: Row) -> list[dict[str, Any]]:
     """Return what an edit replaced as a difference; nothing if the step is none or its input was stored cut."""
     if step["tool"] not in EDIT_TOOLS:
         return []
@@ -167,10 +167,10 @@ def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     new_text = tool_input.get("new_string", tool_input.get("content"))
     if not isinstance(old_text, str) or not isinstance(new_text, str):
         return []
-    return describe_changes([FileChange("", old_text, new_text)])
+    return describe_changes([FileChange(path="", old_text=old_text, new_text=new_text)])
 
 
-def _find_session(request: PageRequest) -> dict[str, Any]:
+def _find_session(request: PageRequest) -> Row:
     session = views.find_session(request.connection, request.get_number())
     if session is None:
         raise PageNotFound
@@ -230,9 +230,7 @@ def _open_transcript(path: str, flags: int) -> int:
     return descriptor
 
 
-def _read_agent_words(
-    home: str, connection: Connection, session: dict[str, Any], since: float, until: float
-) -> list[dict[str, Any]]:
+def _read_agent_words(home: str, connection: Connection, session: Row, since: float, until: float) -> list[Row]:
     """Return the main agent's messages from its transcript as steps of the timeline, without what is never recorded.
 
     Empty if there is no transcript any more, or if it is too long to be read for a page.
@@ -247,12 +245,12 @@ def _read_agent_words(
         values = settings.resolve_settings(settings.read_config(home))
         is_excluded = denied_or_deleted(build_step_exclusion(home, values), read_tombstones(connection))
         private_turns = PrivateTurnTracker(path)
-        words: list[dict[str, Any]] = []
+        words: list[Row] = []
         for number, step in _iter_transcript_steps(path, agent):
             # The tracker sees every step, since it must notice where a private turn begins and ends.
-            if private_turns.should_hide(step):
+            if private_turns.check_next_step(step):
                 continue
-            is_main_agent = not step.agent and step.session == session["session"]
+            is_main_agent = not step.subagent_id and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():
                 continue
             at = parse_timestamp(step.at)

@@ -15,7 +15,7 @@ from typing import Any
 from hardwon import claims, clock, paths, pauses, projects
 from hardwon.actions import approvals, decisions
 from hardwon.agents import AGENT_NAMES, bound_event, prompt_origin, read_event, write_reply
-from hardwon.efficacy import ledger
+from hardwon.efficacy import delivery_changes
 from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
 from hardwon.handoff.written_handoffs import describe_unrecorded_work
@@ -25,6 +25,7 @@ from hardwon.lessons.delivery import merge_replies
 from hardwon.lessons.hook_replies import reply_to_event
 from hardwon.lessons.manifest_index import ManifestIndex, open_index
 from hardwon.lessons.patterns import PatternCache
+from hardwon.lessons.review_queue import announce_proposals
 from hardwon.lessons.typed_prompts import is_answered_by_hardwon
 from hardwon.privacy import event_filter
 from hardwon.privacy.cleaning import clean_text
@@ -34,8 +35,18 @@ from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
 from hardwon.text.brief_layout import BriefLine, RecalledItem
-from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
-from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
+from hardwon.types import (
+    ANSWERED_EVENTS,
+    EMPTY_ANSWER,
+    EMPTY_REPLY,
+    Delivery,
+    Event,
+    HookReply,
+    Pattern,
+    dump_record,
+    replace,
+)
+from hardwon.worker.asking_for_lessons import LessonAsker
 
 _PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
@@ -136,7 +147,7 @@ class WorkerSources:
         return _skip_faults(lambda: approvals.announce(self._connection, clock.now()))
 
     def announce_efficacy(self) -> str:
-        return _skip_faults(lambda: ledger.announce(self._connection, self._home, clock.now()))
+        return _skip_faults(lambda: delivery_changes.announce(self._connection, self._home, clock.now()))
 
     def announce_proposals(self) -> str:
         return _skip_faults(lambda: announce_proposals(self._connection, self._home))
@@ -168,7 +179,7 @@ class HookResponder:
         self.viewer_url = ""  # set once the worker serves the viewer
         # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
         self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=_MAX_UNWRITTEN_EVENTS)
-        self._lesson_requests = LessonRequests(connection)
+        self._lesson_asker = LessonAsker(connection)
         self._index: ManifestIndex | None = None
         self.pattern_cache = PatternCache()
         self._staleness_checker: StalenessChecker | None = None
@@ -234,10 +245,10 @@ class HookResponder:
     ) -> HookReply:
         """Return the reply with a request for a lesson if this call shows that the agent found out what works."""
         if event.kind == "PreToolUse":
-            self._lesson_requests.note_start(event)
+            self._lesson_asker.note_start(event)
         elif event.kind in AFTER_CALL_EVENTS and filtered_event is not None:
             try:
-                request = self._lesson_requests.build_reply(filtered_event, index, self.pattern_cache.search)
+                request = self._lesson_asker.build_reply(filtered_event, index, self.pattern_cache.search)
                 return merge_replies(reply, request)
             except db.StoreError as error:
                 log.warning("a lesson was not asked for: %s", error)
@@ -372,14 +383,15 @@ class HookResponder:
         """Send a stored event to live listeners."""
         if filtered_event:
             field_names = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
-            message = {name: getattr(filtered_event, name) for name in field_names}
+            record = dump_record(filtered_event)
+            message = {name: record[name] for name in field_names}
             self._publish_message(
                 _LIVE_MESSAGE_KINDS.get(filtered_event.kind, "event"),
                 {**message, "prompt": filtered_event.prompt[:_MAX_LIVE_PROMPT_CHARS]},
             )
         for delivery in deliveries:
             if delivery.arm not in ("silent", "shadow"):  # of these no agent was told anything
-                self._publish_message("delivery", dict(delivery.__dict__))
+                self._publish_message("delivery", dump_record(delivery))
 
     @property
     def has_unwritten_events(self) -> bool:

@@ -64,7 +64,15 @@ def parse_result(content: object, is_error: bool | None = None, **fields: object
 def test_a_session_becomes_the_steps_taken_in_it() -> None:
     reader = Reader()
     step_rows = [
-        (step.line, step.kind, step.agent, step.tool, step.command or step.path or step.text, step.failed, step.refused)
+        (
+            step.line,
+            step.kind,
+            step.subagent_id,
+            step.tool,
+            step.command or step.path or step.text,
+            step.failed,
+            step.refused,
+        )
         for step in parse_steps(read_lines(find_recording("claude-code", "made-up.jsonl")), reader)
     ]
     refusal = f"{REJECTION}To tell you how to proceed, the user said:\nnever push from here{NOTE.partition(' —')[0]}."
@@ -322,9 +330,9 @@ def test_a_refusal_has_only_the_persons_words(content: str, version: str, words:
 
 def test_a_sub_agents_lines_carry_its_name() -> None:
     line_with_agent = build_user_line([{"type": "tool_result", "content": "x"}], isSidechain=True, agentId="a17")
-    assert parse_steps([json.dumps(line_with_agent).encode()])[0].agent == "a17"
+    assert parse_steps([json.dumps(line_with_agent).encode()])[0].subagent_id == "a17"
     line_without_agent = build_assistant_line(build_text_block("x"), isSidechain=True)
-    assert parse_steps([json.dumps(line_without_agent).encode()])[0].agent == "sidechain"
+    assert parse_steps([json.dumps(line_without_agent).encode()])[0].subagent_id == "sidechain"
 
 
 @pytest.mark.parametrize(
@@ -398,7 +406,8 @@ def test_no_line_raises_an_exception(wire: dict[str, Any]) -> None:
     reader = Reader()
     for step in reader.read_line(1, json.dumps(wire).encode()):
         assert all(
-            isinstance(value, str) for value in (step.id, step.session, step.agent, step.text, step.call, step.tool)
+            isinstance(value, str)
+            for value in (step.id, step.session, step.subagent_id, step.text, step.call, step.tool)
         )
     assert reader.malformed == 0
 

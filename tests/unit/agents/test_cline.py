@@ -75,10 +75,10 @@ def test_a_failed_edit_is_a_failure_though_cline_calls_it_a_success() -> None:
 
 def test_a_sub_agents_calls_are_its_own_and_its_end_is_not_the_sessions() -> None:
     event = read_recorded("PreToolUse-editor", parent_agent_id="agent_0")
-    assert event and event.agent == "agent_1794843522251_ph5cc0" and event.session == "1794843521975_2sh48"
+    assert event and event.subagent_id == "agent_1794843522251_ph5cc0" and event.session == "1794843521975_2sh48"
     assert read_recorded("TaskComplete", parent_agent_id="agent_0") is None
     event = read_recorded("TaskComplete")
-    assert event and (event.kind, event.agent, event.message) == ("Stop", "", "all done")
+    assert event and (event.kind, event.subagent_id, event.message) == ("Stop", "", "all done")
 
 
 def test_a_session_is_read_with_its_prompt_its_folder_and_what_was_stopped() -> None:

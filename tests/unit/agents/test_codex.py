@@ -23,7 +23,7 @@ DIRECT, LEGACY = "gpt-5.5-direct-tools.jsonl", "v0.125.0-legacy-format.jsonl"
 
 CAT = {"tool": "Bash", "command": "cat notes.txt", "input": {"command": "cat notes.txt"}}
 IN_SUB = {
-    "agent": AGENT,
+    "subagent_id": AGENT,
     "tool": "Bash",
     "command": "echo in-sub",
     "input": {"command": "echo in-sub"},
@@ -73,8 +73,8 @@ NEW: dict[str, dict[str, Any] | None] = {
     "SessionEnd": {"message": "other"},
     "SessionStart-compact": {"source": "compact"},
     "SessionStart-resume": {"source": "resume"},
-    "SubagentStart": {"agent": AGENT, "message": "default"},
-    "SubagentStop": {"agent": AGENT, "message": "sub done"},
+    "SubagentStart": {"subagent_id": AGENT, "message": "default"},
+    "SubagentStop": {"subagent_id": AGENT, "message": "sub done"},
     "UserPromptSubmit": {"prompt": "Look at notes.txt"},
     "UserPromptSubmit-2": None,
 }

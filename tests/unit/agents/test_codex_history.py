@@ -293,7 +293,7 @@ def test_a_sub_agent_begins_with_a_copy_of_its_parent() -> None:
         parse_steps(parent_lines),
         parse_steps([build_session_meta(OWN, spawn_source), *parent_lines, *child_lines]),
     )
-    assert [(step.kind, step.session, step.agent) for step in child] == [("person", OLD, ""), ("call", OLD, OWN)]
+    assert [(step.kind, step.session, step.subagent_id) for step in child] == [("person", OLD, ""), ("call", OLD, OWN)]
     assert child[0].id == parent[0].id
 
 

@@ -134,7 +134,7 @@ def test_a_prompt_is_what_the_person_typed(agent: str) -> None:
     if not row.prompt or not row.shell:
         return
     event = read_recorded(agent, row.prompt)
-    assert event and event.kind == "UserPromptSubmit" and event.prompt and not event.agent
+    assert event and event.kind == "UserPromptSubmit" and event.prompt and not event.subagent_id
 
 
 @EVERY_AGENT

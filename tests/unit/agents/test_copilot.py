@@ -43,7 +43,7 @@ CALLS = [
     (CLI, "PostToolUseFailure-Edit-fail", {"failed": True, "response": "No match found"}),
     (CLI, "SessionStart", {"kind": "SessionStart", "source": "startup"}),
     (CLI, "UserPromptSubmit", {"prompt": "Do things"}),
-    (CLI, "SubagentStart", {"kind": "SubagentStart", "agent": "c247849c-8ceb-434b-a253-9c692ffcbf34"}),
+    (CLI, "SubagentStart", {"kind": "SubagentStart", "subagent_id": "c247849c-8ceb-434b-a253-9c692ffcbf34"}),
     (CLI, "SubagentStop", {"message": "all done", "session": "f14637b9-5e08-4c85-975a-eb13df425f70"}),
     (CLI, "SessionEnd", {"kind": "SessionEnd", "message": "complete"}),
     (VSCODE, "PreToolUse-run_in_terminal", {"tool": "Bash", "tool_use_id": "call_1_0"}),
@@ -67,7 +67,7 @@ def test_a_subagents_prompt_and_end_give_no_event() -> None:
     assert parse_recorded(CLI, "UserPromptSubmit-2") is None  # the sub-agent's
     assert parse_recorded(CLI, "Stop") is None
     main_stop = parse_recorded(CLI, "Stop-2")
-    assert main_stop and main_stop.kind == "Stop" and not main_stop.agent
+    assert main_stop and main_stop.kind == "Stop" and not main_stop.subagent_id
 
 
 @pytest.mark.parametrize("name", ["preToolUse-bash", "userPromptSubmitted", "PermissionRequest-bash"])

@@ -431,14 +431,19 @@ def test_the_latest_transcript_tells_which_agent_made_a_call(chat_folder: str) -
         parse_in_chat(chat_folder, "BeforeTool-run_shell_command"),
         parse_in_chat(chat_folder, "AfterTool-invoke_agent"),
     )
-    assert (subagent_event.agent, subagent_event.tool_use_id[:3], main_event.agent, main_event.tool_use_id[:3]) == (
+    assert (
+        subagent_event.subagent_id,
+        subagent_event.tool_use_id[:3],
+        main_event.subagent_id,
+        main_event.tool_use_id[:3],
+    ) == (
         "helper-1",
         "n1:",
         "",
         "m1:",
     )
     os.utime(os.path.join(chat_folder, "session-1.jsonl"), (9, 9))
-    assert parse_in_chat(chat_folder, "BeforeTool-run_shell_command").agent == ""
+    assert parse_in_chat(chat_folder, "BeforeTool-run_shell_command").subagent_id == ""
 
 
 # Replies

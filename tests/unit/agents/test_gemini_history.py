@@ -214,7 +214,13 @@ def test_a_subagents_prompt_is_no_step() -> None:
     parsed_steps = parse_steps(
         encode_lines(header, build_message("m", "user", "look at a.py"), build_message("n", "gemini", "done"))
     )
-    assert [(step.kind, step.agent) for step in parsed_steps] == [("agent", "s1")]
+    assert [(step.kind, step.subagent_id) for step in parsed_steps] == [("agent", "s1")]
+
+
+def test_a_subagents_chat_that_0_1_0_began_to_read_is_still_its_own() -> None:
+    reader = Reader({"session": "s1", "agent": "s1"})
+    [step] = reader.read_line(2, encode_lines(build_message("n", "gemini", "done"))[0])
+    assert step.subagent_id == "s1"
 
 
 def test_the_lines_of_a_document_are_found() -> None:

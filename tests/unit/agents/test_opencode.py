@@ -31,7 +31,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "write": {"tool": "Write", "tool_use_id": "call_3_0", "path": NEW, "content": "hi\n", "input": WRITE},
 }
 SUB = {
-    "agent": "ses_e1c78fd0affeW4FpSNe8K6YdCc",
+    "subagent_id": "ses_e1c78fd0affeW4FpSNe8K6YdCc",
     "tool": "Bash",
     "tool_use_id": "call_7_0",
     "command": "echo sub",
@@ -80,8 +80,13 @@ EXPECTED: dict[str, dict[str, Any] | None] = {
     "SessionStart": {"kind": "SessionStart", "source": "startup"},
     "SessionEnd": {"kind": "SessionEnd", "message": "exit"},
     "Stop": {"kind": "Stop", "message": "all done"},
-    "SubagentStart": {"kind": "SubagentStart", "agent": SUB["agent"], "source": "startup", "message": "general"},
-    "SubagentStop": {"kind": "SubagentStop", "agent": SUB["agent"], "message": "sub done"},
+    "SubagentStart": {
+        "kind": "SubagentStart",
+        "subagent_id": SUB["subagent_id"],
+        "source": "startup",
+        "message": "general",
+    },
+    "SubagentStop": {"kind": "SubagentStop", "subagent_id": SUB["subagent_id"], "message": "sub done"},
     "UserPromptSubmit": {
         "kind": "UserPromptSubmit",
         "prompt": "hello there",

@@ -207,7 +207,7 @@ def test_a_subagents_session_belongs_to_its_parent_and_shares_its_privacy(openco
         path,
         opencode.at("ses_3", "ses_2"),
     ]
-    assert [(step.session, step.agent, step.text) for step in read_session_steps(path)] == [
+    assert [(step.session, step.subagent_id, step.text) for step in read_session_steps(path)] == [
         ("ses_1", "ses_2", "It flies.")
     ]
     assert transcript_files.list_subagent_transcripts(opencode.at("ses_1")) == [path]

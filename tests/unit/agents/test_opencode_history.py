@@ -151,7 +151,7 @@ def test_a_subagents_prompt_is_no_step() -> None:
             parentID="ses_0",
         )
     )
-    assert [(step.kind, step.session, step.agent) for step in parsed_steps] == [("agent", "ses_0", "ses_1")]
+    assert [(step.kind, step.session, step.subagent_id) for step in parsed_steps] == [("agent", "ses_0", "ses_1")]
 
 
 def test_invalid_documents_are_counted_or_ignored() -> None:

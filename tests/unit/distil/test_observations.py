@@ -108,7 +108,7 @@ def test_work_of_a_subagent_is_observed_apart_with_its_task() -> None:
     assert [observation for observation in observations if observation.subtitle.startswith("Sub-agent")] == [], (
         "it only read"
     )
-    subagent_edit = replace(edit("src/wind.py", "a", "b"), agent="agent-7")
+    subagent_edit = replace(edit("src/wind.py", "a", "b"), subagent_id="agent-7")
     observations_with_edit = observe_turn(replace(ALL[2].turns[0], calls=(*ALL[2].turns[0].calls, subagent_edit)))
     subagent_observations = [
         observation for observation in observations_with_edit if observation.subtitle.startswith("Sub-agent")

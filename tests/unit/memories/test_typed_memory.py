@@ -21,6 +21,7 @@ from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
         ("  remember that  the port\tis 8080 ", TypedMemory("project", "the port is 8080", True)),
         ("remember that staging is eu-3. Now fix the test", TypedMemory("project", "staging is eu-3.", False)),
         ("remember that we deploy from main", TypedMemory("project", "we deploy from main", True)),
+        ("remember that tests must not sleep", TypedMemory("feedback", "tests must not sleep", True)),
     ],
 )
 def test_a_statement_is_remembered_as_typed(prompt: str, expected: TypedMemory) -> None:

@@ -108,7 +108,7 @@ def test_an_unfinished_episode_of_version_1_is_kept() -> None:
 
 
 def test_changed_fields_need_a_new_version() -> None:
-    step = "kind line id at session agent cwd call tool command path content text failed refused denied"
+    step = "kind line id at session subagent_id cwd call tool command path content text failed refused denied"
     failure = "id line call_line tool command path text quote kind signature"
     assert (STATE_VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (3, step, failure)
 
@@ -123,7 +123,7 @@ def build_hostile_steps(turns: int) -> list[Step]:
         )
         story.refuse(f"git push {turn}", long_text)
         story.agent(f"It fails because of {long_text}")
-    return [step._replace(agent=f"a{number // 100}") for number, step in enumerate(story.steps)]
+    return [step._replace(subagent_id=f"a{number // 100}") for number, step in enumerate(story.steps)]
 
 
 def test_a_state_is_bounded_however_long_the_session() -> None:

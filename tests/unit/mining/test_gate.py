@@ -13,7 +13,8 @@ from hardwon.lessons.review_queue import describe_figures
 from hardwon.mining import gate
 from hardwon.mining.episodes import find_episodes
 from hardwon.mining.gate import ReplayFigures, choose_delivery, replay_records
-from hardwon.mining.proposals import mine_episode, refresh_candidates
+from hardwon.mining.mined_episodes import mine_episode
+from hardwon.mining.proposals import refresh_candidates
 from hardwon.store import candidates
 from hardwon.store.candidates import Candidate
 from hardwon.store.transcripts import Portion, ScannedCall, store_portions

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 from hardwon.agents import transcript_files
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.errors import UserError
-from hardwon.mining import judge, proposals
+from hardwon.mining import judge, mined_episodes
 from hardwon.mining.episodes import find_episodes
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text import lesson_tags
@@ -97,7 +97,7 @@ def mine_transcript(path: str, host: str) -> list[MinedEpisode]:
             for line in portion
         ]
     steps = [step for number, line in lines for step in reader.read_line(number, line)]
-    return [proposals.mine_episode(episode, host, path, "/home/dev/kite") for episode in find_episodes(steps)]
+    return [mined_episodes.mine_episode(episode, host, path, "/home/dev/kite") for episode in find_episodes(steps)]
 
 
 def get_only_episode(episodes: Sequence[MinedEpisode]) -> MinedEpisode:
@@ -169,7 +169,7 @@ def test_an_unnamed_sub_agent_is_found_far_behind_its_first_line(transcript: Tra
         last = f"u{len(transcript.lines)}"
         transcript.add_agent_text("Still looking.", isSidechain=True, parentUuid=last)
     episode = write_kite_session(transcript, isSidechain=True, parentUuid=f"u{len(transcript.lines)}")
-    assert episode.agent == "sidechain"
+    assert episode.subagent_id == "sidechain"
     assert "kite launch red --high 5" in list_excerpt_texts(episode)
 
 
@@ -270,7 +270,7 @@ def test_a_lesson_written_by_an_agent_is_shown_in_its_context(transcript: Transc
         ]
     step = next(step for step in steps if "#lesson" in step.text)
     (tag,) = lesson_tags.find_lesson_blocks(step.text)
-    episode = proposals.mine_block(tag, step, 0, "claude-code", path, "/home/dev/kite")
+    episode = mined_episodes.mine_block(tag, step, 0, "claude-code", path, "/home/dev/kite")
     assert list_excerpt_texts(episode)[2] == text
     assert judge.check_judgement(build_judgement(quotes=[f"problem: {PROBLEM}"]), [episode], exclude_nothing) == ""
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from hardwon import settings
 from hardwon.mining.episodes import NAMED_SCORE, UNNAMED_SCORE, Episode
-from hardwon.mining.proposals import Occurrences, build_suggested_record, mine_episode
+from hardwon.mining.mined_episodes import mine_episode
+from hardwon.mining.proposals import Occurrences, build_suggested_record
 from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.mining.proposals import Occurrences, compute_priority, rate_block_confidence, rate_episode_confidence
+from hardwon.mining.mined_episodes import rate_block_confidence, rate_episode_confidence
+from hardwon.mining.proposals import Occurrences, compute_priority
 
 CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "conformance", "scan_cases.json")
 ONCE = Occurrences(1, ("s1",), ("/home/dev/kite",))

@@ -48,7 +48,9 @@ def test_an_id_that_looks_like_a_secret_is_replaced_by_the_same_one_each_time(id
 def test_every_name_and_id_of_an_event_is_cleaned() -> None:
     secret_ids = {
         name: f"{KEY}{number}"
-        for number, name in enumerate(("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name"))
+        for number, name in enumerate(
+            ("host", "session", "subagent_id", "source", "tool", "tool_use_id", "prompt_name")
+        )
     }
     cleaned = clean_ids(replace(Event("", "PostToolUse", "", "/src"), **secret_ids))
     assert KEY not in repr(cleaned)

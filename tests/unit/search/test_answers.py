@@ -10,7 +10,7 @@ import pytest
 from hardwon.search import query_scope, vectors
 from hardwon.search.recalled_text import format_hits
 from hardwon.search.words import cut_excerpt, find_marks, list_names, match_text, split_query
-from hardwon.store import db, reports
+from hardwon.store import db, events
 from tests.support.library import DAY, KITE, NOW, Library
 
 TUESDAY = datetime(2026, 11, 17, 19, 0).timestamp()
@@ -21,8 +21,8 @@ def store_event(
 ) -> str:
     """Store an agent's last words, or a call."""
     with db.transaction(library.connection):
-        project = reports.find_or_create_project(library.connection, KITE, "", NOW)
-        report = reports.Report(
+        project = events.find_or_create_project(library.connection, KITE, "", NOW)
+        report = events.Report(
             f"{session} e{number}",
             "claude-code",
             session,
@@ -33,7 +33,7 @@ def store_event(
             response=text,
             **fields,
         )
-        reports.store_report(library.connection, report)
+        events.store_report(library.connection, report)
     (event_id,) = library.connection.execute("select max(id) from events").fetchone()
     return f"E{event_id}"
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from hardwon.search import indexing, vectors
-from hardwon.store import db, documents, reports
+from hardwon.store import db, documents, events
 from tests.support.library import KITE, NOW, Library
 
 
@@ -14,9 +14,9 @@ def store_event(library: Library, number: int, kind: str, **fields: Any) -> None
     """Store the event of this number, a minute after the previous one."""
     at = NOW + 60.0 * number
     with db.transaction(library.connection):
-        project = reports.find_or_create_project(library.connection, KITE, "", NOW)
+        project = events.find_or_create_project(library.connection, KITE, "", NOW)
         identity: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
-        reports.store_report(library.connection, reports.Report(**identity, at=at, cwd=KITE, project=project, **fields))
+        events.store_report(library.connection, events.Report(**identity, at=at, cwd=KITE, project=project, **fields))
 
 
 def fill_session(library: Library, turns: int) -> None:

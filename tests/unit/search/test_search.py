@@ -18,7 +18,7 @@ from hardwon.search import indexing, query_scope, vectors
 from hardwon.search.records import fetch_records
 from hardwon.search.search import LEXICAL_ONLY_NOTE, SearchResult, search_records
 from hardwon.search.timeline import build_timeline
-from hardwon.store import db, documents, purge, reports, retention
+from hardwon.store import db, documents, events, purge, retention
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text import traces
 from tests.support.library import BOAT, DAY, KITE, NOW, Library
@@ -400,7 +400,7 @@ def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: 
     record_id = library.observe("about the rudder")
     assert library.ids("rudder") == [record_id]
     with db.transaction(library.connection):
-        boat = reports.find_or_create_project(library.connection, BOAT, "", NOW)
+        boat = events.find_or_create_project(library.connection, BOAT, "", NOW)
         library.connection.execute("update sessions set project = ?", (boat,))
     assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [record_id])
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.projects import find_project_path, read_remote_url
+from hardwon import clock
+from hardwon.projects import find_project_path, get_folder_name, read_remote_url
 from hardwon.store import db, sessions
-from hardwon.store.reports import Report, find_or_create_project, store_last_words, store_report
+from hardwon.store.events import Report, find_or_create_project, store_last_words, store_report
 from tests.support.new_store import connect_to_new_store
 
 NOON = 1_790_000_000.0
@@ -55,9 +56,9 @@ SESSION = (
     build_prompt("mend the build", 1),
     CALL,
     convert_to_transcript(CALL),
-    build_report("SubagentStart", 3, subagent="a1"),
-    build_call("toolu_2", 3.5, subagent="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
-    build_report("SubagentStop", 3.6, subagent="a1", response="sub-agent's words"),
+    build_report("SubagentStart", 3, subagent_id="a1"),
+    build_call("toolu_2", 3.5, subagent_id="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
+    build_report("SubagentStop", 3.6, subagent_id="a1", response="sub-agent's words"),
     build_report("Stop", 4, response="done"),
     SECOND_PROMPT,
     convert_to_transcript(SECOND_PROMPT),
@@ -274,7 +275,7 @@ def test_the_same_words_typed_twice_are_two_prompts() -> None:
 
 def test_a_subagents_transcript_is_not_the_sessions() -> None:
     subagent_call = replace(
-        build_call("toolu_1", 5), subagent="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript"
+        build_call("toolu_1", 5), subagent_id="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript"
     )
     assert find_session([PROMPTED, subagent_call])["transcript"] == "/t/s1.jsonl"
 
@@ -381,3 +382,26 @@ def test_a_repeated_report_is_recognised_after_the_clock_was_set_back() -> None:
         store_report(connection, build_report("SessionStart", 60), live=True)
         assert store_report(connection, stop_report, live=True)
         assert not store_report(connection, replace(stop_report, key="another"), live=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/dev/kite", "kite"),
+        ("/home/dev/kite/", "kite"),
+        ("D:\\work\\kite", "kite"),
+        ("D:\\kite\\", "kite"),
+        ("/home/dev/a\\b", "a\\b"),
+        ("/", "/"),
+        ("kite", "kite"),
+    ],
+)
+def test_a_project_is_named_after_its_folder_on_any_system(path: str, name: str) -> None:
+    assert get_folder_name(path) == name
+
+
+def test_a_session_whose_end_nobody_reported_is_shown_as_left_after_an_hour() -> None:
+    now = clock.now()
+    assert sessions.describe_status("active", now - 60) == "active"
+    assert sessions.describe_status("active", now - 2 * 3600) == "left"
+    assert sessions.describe_status("completed", now - 2 * 3600) == "completed"

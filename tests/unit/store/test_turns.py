@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hardwon.data import imports
-from hardwon.store import db, jobs, observations, reports, retention, sessions, turns
-from hardwon.store.reports import Report
+from hardwon.store import db, events, jobs, observations, retention, sessions, turns
+from hardwon.store.events import Report
 from hardwon.types import Observation, Summary, Turn, replace
 from tests.support.new_store import connect_to_new_store
 
@@ -25,8 +25,8 @@ def store(own_home: str) -> db.Connection:
 def store_report(store: db.Connection, kind: str, minute: float, **fields: Any) -> None:
     defaults = {"host": "claude-code", "session": "s1", "cwd": "/home/dev/app", "key": f"{kind}-{minute}", "kind": kind}
     with db.transaction(store):
-        project = reports.find_or_create_project(store, "/home/dev/app", "", NOON)
-        reports.store_report(store, Report(**{**defaults, "at": NOON + 60 * minute, "project": project, **fields}))
+        project = events.find_or_create_project(store, "/home/dev/app", "", NOON)
+        events.store_report(store, Report(**{**defaults, "at": NOON + 60 * minute, "project": project, **fields}))
 
 
 def store_prompt(store: db.Connection, words: str, minute: float, **fields: Any) -> None:
@@ -64,8 +64,8 @@ def list_titles(store: db.Connection, session: int = 1) -> list[str]:
 def test_a_turn_has_its_prompt_calls_and_final_message(store: db.Connection) -> None:
     store_call(store, "early", 0)
     store_prompt(store, "mend it", 1)
-    store_call(store, "c1", 2, outcome="failed", signature="bash|boom", duration=7.0, subagent="a1")
-    store_report(store, "Stop", 2.5, response="of a sub-agent", subagent="a1")
+    store_call(store, "c1", 2, outcome="failed", signature="bash|boom", duration=7.0, subagent_id="a1")
+    store_report(store, "Stop", 2.5, response="of a sub-agent", subagent_id="a1")
     store_report(store, "Stop", 3, response="mended")
     turn_zero, first = turns.list_turns(store, 1)
     assert (turn_zero.number, turn_zero.prompt, [call.key for call in turn_zero.calls]) == (0, "", ["early"])
@@ -81,7 +81,7 @@ def test_a_turn_has_its_prompt_calls_and_final_message(store: db.Connection) -> 
     )
     assert first_fields == (1, "claude-code", "s1", "/home/dev/app", "/home/dev/app", "mend it", "mended", NOON + 60)
     [call] = first.calls
-    assert (call.input, call.outcome, call.signature, call.duration, call.agent) == (
+    assert (call.input, call.outcome, call.signature, call.duration, call.subagent_id) == (
         {"command": "make"},
         "failed",
         "bash|boom",

@@ -99,7 +99,7 @@ def read_hook_durations(lines: Iterable[bytes]) -> Iterator[tuple[str, float]]:
             continue
         try:
             attachment = get_object(loads(line.decode("utf-8", "replace")), "attachment")
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         duration = get_number(attachment, "durationMs")
         is_run = get_text(attachment, "type") in ("hook_success", "hook_non_blocking_error")

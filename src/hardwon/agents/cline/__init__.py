@@ -43,7 +43,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
         wire["agent_id"] = ""  # the session's own agent has an id as well
     event = CONTRACT.parse_wire(kind, wire)
     # A sub-agent's start and end are not the session's.
-    if event is None or (event.agent and event.kind not in CALL_EVENTS):
+    if event is None or (event.subagent_id and event.kind not in CALL_EVENTS):
         return None
     event = replace(event, transcript=find_transcript(event.session))
     parts = build_patch_parts(event, get_text(tool_input, "patch"))

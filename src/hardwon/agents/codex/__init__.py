@@ -78,14 +78,14 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
-    agent = get_text(wire, "agent_id")
+    subagent_id = get_text(wire, "agent_id")
     if kind not in EVENT_TIMEOUTS or is_foreign(wire, NAME):
         return None
-    if agent and kind == "UserPromptSubmit":
+    if subagent_id and kind == "UserPromptSubmit":
         return None  # a subagent's prompt is written by a program, and stored prompts count as a person's words
     rollout = get_text(wire, "transcript_path")
     event = build_event(NAME, kind, wire)
-    if agent and kind != "SubagentStop":
+    if subagent_id and kind != "SubagentStop":
         # Only the last event of a sub-agent names the session's rollout; the others name its own.
         event = replace(event, transcript="")
     if not get_text(wire, "tool_name"):
@@ -128,7 +128,7 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
     if event.tool == "Bash":
         item = _find_completed_item(rollout, event.tool_use_id)
         # At the end of the turn only the session's own rollout is read, so a sub-agent's call is reported now.
-        if item == {} and not event.agent:
+        if item == {} and not event.subagent_id:
             return None
         code = _get_exit_code(item or {})
     elif isinstance(response, str):
@@ -159,7 +159,7 @@ def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
             continue  # cheaper than parsing it
         try:
             item = get_object(get_object(loads(line.decode("utf-8", "replace")), "payload"), "item")
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if item.get("id") == call_id:
             return item
@@ -202,11 +202,11 @@ def _extract_shell_line(command: object) -> str:
     words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
     if not words:
         return ""
-    program = words[0].replace("\\", "/").rpartition("/")[2]
+    _, _, program = words[0].replace("\\", "/").rpartition("/")
     # `bash -lc LINE`; with other programs the words themselves are the command.
     if (len(words) > 2 and program in _SHELLS) or program in PATCH_PROGRAMS:
         return words[-1]
-    import shlex  # it brings in `re`, and hooks hand over a line
+    import shlex  # imports `re`, and hooks hand over a line
 
     return shlex.join(words)
 
@@ -242,7 +242,7 @@ def parse_json_result(result: str) -> tuple[str, int | None]:
         return result, None
     try:
         inner = loads(result)
-    except (ValueError, RecursionError):
+    except ValueError:
         return result, None
     code = inner.get("exit_code", get_object(inner, "metadata").get("exit_code"))
     output = inner.get("output")

@@ -27,7 +27,7 @@ from hardwon.agents.settings_files import (
     read_text_file,
 )
 from hardwon.errors import UserError
-from hardwon.paths import open_plain_file
+from hardwon.paths import read_text
 
 # In Codex's tokens of four bytes: a brief may have 9,000 characters, each of them four bytes long.
 _LIMIT_FIELD = "additionalContextLimit"
@@ -57,9 +57,7 @@ def runs_hooks(path: str, text: str) -> bool:
     default_path = SETTINGS.get_settings_path()
     opened_path = default_path if os.path.realpath(default_path) == path else path
     hooks = list_hooks(opened_path, text)
-    config_path = os.path.join(os.path.dirname(opened_path), "config.toml")
-    with open(config_path, encoding="utf-8", opener=open_plain_file) as file:
-        config = file.read()
+    config = read_text(os.path.join(os.path.dirname(opened_path), "config.toml"))
     return bool(hooks) and not find_distrusted_hooks(config, hooks) and not _has_hooks_disabled(config)
 
 
@@ -274,21 +272,22 @@ def append_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
     if get_toml_value(text, path) is not None:
         raise SettingsError(f"{'.'.join(path)} is there already")
     document = tomlkit.parse(text)
+    *parent_names, table_name = path
     parent: Any = document
     table = tomlkit.table()
     table.update(values)
     try:
-        for key in path[:-1]:
-            if key not in parent:
-                parent[key] = tomlkit.table(is_super_table=True)
-            parent = parent[key]
-        parent[path[-1]] = table
+        for name in parent_names:
+            if name not in parent:
+                parent[name] = tomlkit.table(is_super_table=True)
+            parent = parent[name]
+        parent[table_name] = table
         new_text = tomlkit.dumps(document)
         is_added = get_toml_value(new_text, path) == values
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # a parent is no table, or an inline one
         is_added = False
     if not is_added:
-        raise SettingsError(f"{'.'.join(path[:-1])} cannot take another table")
+        raise SettingsError(f"{'.'.join(parent_names)} cannot take another table")
     return new_text
 
 

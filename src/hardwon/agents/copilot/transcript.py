@@ -13,6 +13,7 @@ from functools import partial
 from hardwon.agents.copilot import has_failed, normalize_call
 from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     ObjectReader,
     Step,
@@ -51,9 +52,9 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         tokens = TokenUsage(tokens_in, tokens_out, get_count(usage, "cacheReadTokens"))
         count_usage(reader.usage, get_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
     elif kind in ("user.message", "assistant.message", "tool.execution_start", "tool.execution_complete"):
-        agent = shorten_id(get_text(wire, "agentId"))
+        subagent_id = shorten_id(get_text(wire, "agentId"))
         step_id = shorten_id(get_text(wire, "id"))
-        step = Step("agent", number, step_id, get_text(wire, "timestamp"), reader.session, agent, reader.cwd)
+        step = Step("agent", number, step_id, get_text(wire, "timestamp"), reader.session, subagent_id, reader.cwd)
         yield from _read_step(reader, step, kind, data)
 
 
@@ -63,7 +64,7 @@ def _read_step(reader: ObjectReader, step: Step, kind: str, data: JsonObject) ->
     if kind == "user.message":
         text = extract_typed_words(get_text(data, "content"))
         # A sub-agent's prompt is written by the agent that started it.
-        if text and not step.agent:
+        if text and not step.subagent_id:
             yield step._replace(kind="person", text=text)
     elif kind == "assistant.message":
         if text := strip_fenced(get_text(data, "content")).strip():
@@ -86,7 +87,7 @@ def _read_outcome(result: Step, data: JsonObject) -> Step:
     text = get_text(get_object(data, "result"), "content") or get_text(error, "message")
     code = get_text(error, "code")
     if code == "rejected":  # by a person, where "denied" is by Copilot's own rules, or because it could ask nobody
-        return result._replace(text=text, refused=" ")
+        return result._replace(text=text, refused=REFUSED_WITHOUT_WORDS)
     exit_code = get_object(data, "shellExecution").get("exitCode")
     failed = data.get("success") is False
     if isinstance(exit_code, int) and exit_code != 0:

@@ -10,7 +10,7 @@ from hardwon.agents.fields import get_list, get_object
 from hardwon.agents.gemini import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
 from hardwon.agents.hook_settings import HookSettings, TrustFinding
 from hardwon.agents.settings_files import SERVER_NAME, get_value
-from hardwon.paths import open_plain_file
+from hardwon.paths import read_text
 
 
 def find_folder() -> str:
@@ -48,8 +48,7 @@ def _is_trusted_folder(folder: str) -> bool:
     default_path = os.path.join(find_folder(), "trustedFolders.json")
     try:
         trust_path = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or default_path
-        with open(trust_path, encoding="utf-8", opener=open_plain_file) as file:
-            trust_levels = json.load(file)
+        trust_levels = json.loads(read_text(trust_path))
     except (OSError, ValueError):
         return False
     if not isinstance(trust_levels, dict):

@@ -83,7 +83,7 @@ def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
         kind=kind,
         session=parent or session_id,
         cwd=get_path_text(wire, "directory"),
-        agent=session_id if parent else "",
+        subagent_id=session_id if parent else "",
         source=get_text(wire, "source"),
         prompt=unquote_prompt(get_text(wire, "prompt")),
         prompt_name=get_text(wire, "messageID"),

@@ -88,7 +88,7 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
     session_id = get_text(info, "id")
     parent = get_text(info, "parentID")
     cwd = get_text(info, "directory")
-    agent = session_id if parent else ""
+    subagent_id = session_id if parent else ""
     for message in get_objects(wire, "messages"):
         message_info = get_object(message, "info")
         parts = get_objects(message, "parts")
@@ -101,7 +101,8 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
             part_id = get_text(part, "id") or f"{message_id}.{index}"
             started_ms = get_object(get_object(part, "state"), "time").get("start")
             at = format_milliseconds(started_ms or get_object(message_info, "time").get("created"))
-            step = Step("compacted", 0, part_id, at, parent or session_id, agent, cwd)
+            session = parent or session_id
+            step = Step("compacted", line=0, id=part_id, at=at, session=session, subagent_id=subagent_id, cwd=cwd)
             if part.get("type") == "compaction":
                 yield step._replace(line=find_line(part_id))
             elif part.get("type") == "tool":
@@ -109,7 +110,7 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
             elif not is_person and part in spoken_parts:
                 line = find_line(get_text(part, "text"))
                 yield step._replace(kind="agent", line=line, text=_extract_text(part))
-            elif part in spoken_parts[:1] and not agent:  # several parts are still one prompt
+            elif part in spoken_parts[:1] and not subagent_id:  # several parts are still one prompt
                 line = find_line(get_text(part, "text"))
                 if text := extract_typed_words(unquote_prompt("\n".join(map(_extract_text, spoken_parts)))):
                     yield step._replace(kind="person", line=line, call=message_id, text=text)
@@ -143,7 +144,7 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
     status = state.get("status")
     error = get_text(state, "error")
     if status not in ("completed", "error"):
-        return  # it still runs, so it has no result
+        return  # the call still runs, so it has no result
     text = error or get_text(state, "output")
     refused = parse_refusal(error)
     denied = is_hardwon_denial(error)

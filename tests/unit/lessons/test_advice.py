@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.lessons import health, manifest_index
-from hardwon.lessons.health import DAY_SECONDS, Advice, LessonFacts
+from hardwon.lessons import manifest_index
+from hardwon.lessons.advice import DAY_SECONDS, Advice, LessonFacts, find_advice, find_similar, find_stale, replay_calls
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
 from hardwon.lessons.replay import Replay
 from hardwon.store.transcripts import ScannedCall
@@ -56,14 +56,14 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 def list_advice_kinds(
     lessons: list[Lesson], facts: LessonFacts = NO_FACTS, missing_paths: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    advice = health.find_advice(
+    advice = find_advice(
         lessons, facts, now=NOW, path_exists=lambda path: path not in missing_paths, search_pattern=search_pattern
     )
     return [(item.kind, item.lesson.slug) for item in advice]
 
 
 def find_only_advice(lesson: Lesson, facts: LessonFacts = NO_FACTS, missing_paths: Collection[str] = ()) -> Advice:
-    (advice,) = health.find_advice(
+    (advice,) = find_advice(
         [lesson], facts, now=NOW, path_exists=lambda path: path not in missing_paths, search_pattern=search_pattern
     )
     return advice
@@ -169,7 +169,7 @@ def test_a_glob_below_a_folder_that_is_gone_is_stale(glob: str, looked_for: str)
 
 def test_a_glob_that_names_no_place_is_never_stale() -> None:
     globs = ("src/*.py", "*.py", "/*.py", "**/x", "~/*.md", "!/etc/app")
-    assert not list(health.find_stale([build_lesson("a", paths=globs)], NO_FACTS, NOW, lambda path: False))
+    assert not list(find_stale([build_lesson("a", paths=globs)], NO_FACTS, NOW, lambda path: False))
 
 
 def test_evidence_that_is_gone_is_stale_unless_it_is_quoted() -> None:
@@ -195,7 +195,7 @@ def test_of_two_similar_lessons_the_lower_priority_is_to_be_retired() -> None:
         build_lesson("high", "x2", problem=text + " always", priority=8),
     )
     for lessons in ([low, high], [high, low]):
-        (advice,) = health.find_similar(lessons, NO_FACTS)
+        (advice,) = find_similar(lessons, NO_FACTS)
         assert "low" in advice.finding and "high" in advice.finding and "86%" in advice.finding
         assert advice.fix == "hardwon lessons retire low"
 
@@ -207,14 +207,14 @@ def test_similar_lessons_of_different_projects_get_no_advice() -> None:
             for n, project in enumerate(projects)
         ]
 
-    assert list(health.find_similar(build_twins("/a", "/b"), NO_FACTS)) == []
+    assert list(find_similar(build_twins("/a", "/b"), NO_FACTS)) == []
     for projects in (("/a", "/a/below"), ("/a", ""), ("", "/a"), ("/a", "/a")):
-        assert len(list(health.find_similar(build_twins(*projects), NO_FACTS))) == 1, projects
+        assert len(list(find_similar(build_twins(*projects), NO_FACTS))) == 1, projects
 
 
 def test_each_of_many_equal_lessons_is_reported_once() -> None:
     crowd = [build_lesson(f"s{n}", "x", problem="the very same words") for n in range(300)]
-    assert len(list(health.find_similar(crowd, NO_FACTS))) == 299
+    assert len(list(find_similar(crowd, NO_FACTS))) == 299
 
 
 words = st.lists(st.sampled_from([f"word{n}" for n in range(12)]), max_size=9).map(" ".join)
@@ -230,7 +230,7 @@ def test_similar_lessons_are_found_as_by_comparing_every_pair(problems: list[str
         if similarity.compute_jaccard(tokens_by_slug[a], tokens_by_slug[b]) >= similarity.SAME_THRESHOLD
     }
     reported_pairs = {
-        (text[0], text[2]) for text in (advice.finding.split() for advice in health.find_similar(lessons, NO_FACTS))
+        (text[0], text[2]) for text in (advice.finding.split() for advice in find_similar(lessons, NO_FACTS))
     }
     second_slugs = {pair[1] for pair in reported_pairs}
     assert reported_pairs <= similar_pairs
@@ -264,12 +264,7 @@ def test_one_pass_over_the_calls_counts_chances_and_firings_of_every_lesson(tmp_
         build_call("make", "refused"),
         build_call("", tool="Edit", file="/p/a.py"),
     ]
-    chances, replays = health.replay_calls(
-        calls,
-        compile_index(tmp_path, lessons),
-        search_pattern=search_pattern,
-        locate_folder=lambda folder: (folder, [folder]),
-    )
+    chances, replays = replay_calls(calls, compile_index(tmp_path, lessons), search_pattern)
     assert chances == {"stash": 5, "here": 4, "files": 1}
     counts = {lesson_id: (replay.fires, replay.failed, replay.fine) for lesson_id, replay in replays.items()}
     assert counts == {"stash": (2, 1, 1), "here": (1, 0, 0), "files": (1, 0, 1)}

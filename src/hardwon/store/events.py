@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 
 from hardwon import clock
 from hardwon.clock import DUPLICATE_SECONDS
+from hardwon.projects import get_folder_name
 from hardwon.store import jobs
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, to_storable
 from hardwon.text.fence import FENCE_OPEN
-from hardwon.types import Delivery
+from hardwon.types import Delivery, dump_record, get_record_key
 
 _QUIET_SECONDS = 600.0  # without an event, after which a turn that nobody ended is distilled
 _INSTANT = 1e-6  # by which a live report follows the last one if the clock was set back
@@ -28,13 +29,13 @@ _TRANSCRIPT = "transcript"
 _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
 _ENDING_KINDS = ("Stop", "SessionEnd")
 # Keys that hooks mint have no colon, see `build_transcript_key`.
-_IS_TRANSCRIPT_KEY = "instr(key, ':')"
-_DELIVERY_COLUMNS = tuple(Delivery.__annotations__)
+_IS_TRANSCRIPT_KEY_SQL = "instr(key, ':')"
+_DELIVERY_COLUMNS = tuple(map(get_record_key, Delivery.__annotations__))
 # `event` is `session:call` where the agent names its calls, else the id that the hook minted, which has no colon.
-_NAMES_CALL = "instr({event}, ':')"
-WAS_TOLD = "arm in ('told', 'live')"  # the other firings were only recorded
+_NAMES_CALL_SQL = "instr({event}, ':')"
+WAS_TOLD_SQL = "arm in ('told', 'live')"  # the other firings were only recorded
 # Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
-OF_LESSONS = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
+OF_LESSONS_SQL = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Report:
     cwd: str = ""
     project: int | None = None
     transcript: str = ""
-    subagent: str = ""
+    subagent_id: str = ""
     prompt: str = ""
     prompt_name: str = ""
     tool: str = ""
@@ -87,7 +88,7 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
         # Of a prompt that was private as a whole nothing is left, but it was activity of the session.
         is_new = report.prompt != "" and _store_prompt(connection, session, report, at)
     else:
-        if report.kind == "Stop" and not report.subagent:
+        if report.kind == "Stop" and not report.subagent_id:
             _delete_transcript_end(connection, session, at)
         is_new = _store_event(connection, session, report, at)
     _update_session(connection, session, report, at)
@@ -110,7 +111,7 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
             return False  # `_store_prompt` compares the ids
         query = f"""
             select 1 from prompts as earlier where session = ? and at between ? and ? and prompt = ?
-            and not {_IS_TRANSCRIPT_KEY}
+            and not {_IS_TRANSCRIPT_KEY_SQL}
             and not exists (select 1 from events where session = earlier.session and at > earlier.at)
             """
         return fetch_value(connection, query, *scope, report.prompt) is not None
@@ -121,17 +122,17 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
         and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'
         and not exists (select 1 from prompts where session = earlier.session and at > earlier.at)
         """
-    values = (report.kind, report.subagent, report.tool, report.input, report.response)
+    values = (report.kind, report.subagent_id, report.tool, report.input, report.response)
     return fetch_value(connection, query, *scope, *values) is not None
 
 
 def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
     """Ask for distilling at once when a turn or a session ends, else after a quiet time."""
     if report.kind == "SessionStart":
-        return  # it brings nothing to distil
+        return  # a start brings nothing to distil
     now = clock.now()
     wait = 0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS
-    due_at = min(report.at, now) + wait  # a time in the future must not put it off
+    due_at = min(report.at, now) + wait  # a report's time in the future must not put distilling off
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
     jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
 
@@ -163,7 +164,7 @@ def _store_prompt(connection: Connection, session: int, report: Report, at: floa
         replaced = connection.execute(
             f"""
             update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (
-                select id from prompts where session = ?2 and prompt = ?4 and {_IS_TRANSCRIPT_KEY}
+                select id from prompts where session = ?2 and prompt = ?4 and {_IS_TRANSCRIPT_KEY_SQL}
                 and (name in ('', ?5) or ?5 = '') order by name != ?5, abs(at - ?3), id limit 1)
             """,
             row,
@@ -207,22 +208,22 @@ def _renumber_prompts(connection: Connection, session: int, since: float) -> Non
 # A hook's report takes precedence over a transcript's, with one exception: `denied` is only hardwon's request. If the
 # agent runs the call anyway and a result is reported, the result counts, from either source and in either order.
 _RAN = ("fine", "failed", "interrupted")
-_DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
-_BETTER = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})
+_DENIED_THOUGH_IT_RAN_SQL = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
+_IS_BETTER_SQL = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN_SQL})
     or (outcome = 'denied' and excluded.outcome in {_RAN}))"""
-_MERGE_EVENT = f"""
+_MERGE_EVENT_SQL = f"""
     on conflict (session, tool_use_id, kind) where tool_use_id != '' do update set
-    at = iif({_BETTER}, excluded.at, at),
-    prompt = iif({_BETTER}, excluded.prompt, prompt),
-    input = iif(input in ('', 'null') or ({_BETTER} and excluded.input != ''), excluded.input, input),
-    response = iif(response = '' or ({_BETTER} and excluded.response != ''), excluded.response, response),
-    outcome = iif(outcome = '' or {_BETTER}, excluded.outcome, outcome),
-    signature = iif(signature = '' or {_BETTER}, excluded.signature, signature),
-    duration = iif({_BETTER}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),
-    key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),
+    at = iif({_IS_BETTER_SQL}, excluded.at, at),
+    prompt = iif({_IS_BETTER_SQL}, excluded.prompt, prompt),
+    input = iif(input in ('', 'null') or ({_IS_BETTER_SQL} and excluded.input != ''), excluded.input, input),
+    response = iif(response = '' or ({_IS_BETTER_SQL} and excluded.response != ''), excluded.response, response),
+    outcome = iif(outcome = '' or {_IS_BETTER_SQL}, excluded.outcome, outcome),
+    signature = iif(signature = '' or {_IS_BETTER_SQL}, excluded.signature, signature),
+    duration = iif({_IS_BETTER_SQL}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),
+    key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN_SQL}, excluded.key, key),
     origin = iif(excluded.origin = 'hook', 'hook', origin)
     """
-_COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
+_TURN_NUMBER_SQL = "select count(*) from prompts where session = ? and at <= ?"
 
 
 def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
@@ -248,8 +249,8 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "session": session,
         "kind": report.kind,
         "at": at,
-        "prompt": fetch_value(connection, _COUNT_PROMPTS, session, at),
-        "agent": report.subagent,
+        "prompt": fetch_value(connection, _TURN_NUMBER_SQL, session, at),
+        "agent": report.subagent_id,
         "tool": report.tool,
         "tool_use_id": tool_use_id,
         "input": report.input,
@@ -260,7 +261,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "origin": report.origin,
         "taken_at": report.imported_at,
     }
-    insert_row(connection, "events", row, clause=_MERGE_EVENT)
+    insert_row(connection, "events", row, clause=_MERGE_EVENT_SQL)
     return origin is None
 
 
@@ -289,31 +290,32 @@ def _is_same_input(first: str, second: str) -> bool:
     return False
 
 
-# The columns of a session's row after a report.
-_PROMPTS = "(select count(*) from prompts where prompts.session = sessions.id)"
-_FIRST_PROMPT = """
+# The values of a session's columns after a report.
+_PROMPT_COUNT_SQL = "(select count(*) from prompts where prompts.session = sessions.id)"
+_FIRST_PROMPT_SQL = """
     coalesce((select prompt from prompts where prompts.session = sessions.id order by at, id limit 1), '')"""
-_OPENED = "max(opened_at, :opened_at)"
-_ENDED = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))"
+_OPENED_AT_SQL = "max(opened_at, :opened_at)"
+_ENDED_AT_SQL = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))"
 
 
 def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
     """Update the session's row; its status follows from when it was last opened, prompted and ended."""
-    is_subagents_own = bool(report.subagent) and report.origin == _TRANSCRIPT
+    is_subagents_own = bool(report.subagent_id) and report.origin == _TRANSCRIPT
     connection.execute(
         f"""
         update sessions set
         cwd = iif(cwd = '' or (:at < started_at and :cwd != ''), :cwd, cwd),
         project = iif(project is null or (:at < started_at and :project is not null), :project, project),
         transcript = iif(transcript = '' or (:transcript != '' and :at >= last_at), :transcript, transcript),
-        prompts = {_PROMPTS},
-        first_prompt = {_FIRST_PROMPT},
+        prompts = {_PROMPT_COUNT_SQL},
+        first_prompt = {_FIRST_PROMPT_SQL},
         started_at = min(started_at, :at),
         last_at = max(last_at, :at),
-        opened_at = {_OPENED},
-        ended_at = {_ENDED},
+        opened_at = {_OPENED_AT_SQL},
+        ended_at = {_ENDED_AT_SQL},
         reason = iif(:ended_at is not null and :ended_at >= coalesce(ended_at, 0), :reason, reason),
-        status = iif({_ENDED} >= {_OPENED}, 'completed', iif({_PROMPTS} > 0, 'active', 'initialized')),
+        status = iif({_ENDED_AT_SQL} >= {_OPENED_AT_SQL}, 'completed',
+            iif({_PROMPT_COUNT_SQL} > 0, 'active', 'initialized')),
         to_fill = iif(:should_fill, 1, to_fill)
         where id = :session
         """,
@@ -335,7 +337,8 @@ def recount_session(connection: Connection, session: int) -> None:
     """Recompute a session's prompt count and status after an import or a deletion, within the caller's transaction."""
     _renumber_prompts(connection, session, since=0.0)
     connection.execute(
-        f"update sessions set prompts = {_PROMPTS}, first_prompt = {_FIRST_PROMPT} where id = ?", (session,)
+        f"update sessions set prompts = {_PROMPT_COUNT_SQL}, first_prompt = {_FIRST_PROMPT_SQL} where id = ?",
+        (session,),
     )
     connection.execute(
         """
@@ -400,7 +403,7 @@ def _delete_transcript_end(connection: Connection, session: int, at: float) -> N
     connection.execute(
         f"""
         delete from events where session = ? and kind = 'Stop' and agent = '' and origin = 'transcript'
-        and prompt = ({_COUNT_PROMPTS})
+        and prompt = ({_TURN_NUMBER_SQL})
         """,
         (session, session, at),
     )
@@ -416,12 +419,12 @@ def insert_deliveries(connection: Connection, deliveries: Iterable[Delivery]) ->
         f"""
         insert or ignore into injections ({", ".join(_DELIVERY_COLUMNS)})
         select {", ".join(f":{name}" for name in _DELIVERY_COLUMNS)}
-        where {_NAMES_CALL.format(event=":event")} or not exists (
+        where {_NAMES_CALL_SQL.format(event=":event")} or not exists (
             select 1 from injections where session = :session and at between :at - :twice and :at + :twice
-            and not {_NAMES_CALL.format(event="event")} and event != :event and lesson = :lesson and host = :host
+            and not {_NAMES_CALL_SQL.format(event="event")} and event != :event and lesson = :lesson and host = :host
             and agent = :agent and kind = :kind and tool = :tool)
         """,
-        [{**delivery.__dict__, "twice": DUPLICATE_SECONDS} for delivery in deliveries],
+        [{**dump_record(delivery), "twice": DUPLICATE_SECONDS} for delivery in deliveries],
     )
 
 
@@ -436,16 +439,12 @@ def find_or_create_project(connection: Connection, path: str, remote: str, at: f
             _move_project(connection, row, path)
     if row is None:
         cursor = insert_row(
-            connection, "projects", {"path": path, "name": _get_folder_name(path), "remote": remote, "at": at}
+            connection, "projects", {"path": path, "name": get_folder_name(path), "remote": remote, "at": at}
         )
         return cursor.lastrowid
     if remote and remote != row["remote"]:
         connection.execute("update projects set remote = ? where id = ?", (remote, row["id"]))
     return int(row["id"])
-
-
-def _get_folder_name(path: str) -> str:
-    return os.path.basename(path.rstrip("/")) or path
 
 
 def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | None:
@@ -459,7 +458,7 @@ def _find_moved_project(connection: Connection, remote: str) -> sqlite3.Row | No
 
 def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None:
     """Return the project that is known by this folder's name and no path, if no other has that name."""
-    name = to_storable(_get_folder_name(path))
+    name = to_storable(get_folder_name(path))
     rows: list[sqlite3.Row] = connection.execute(
         "select id, path, remote from projects where name = ?", (name,)
     ).fetchall()
@@ -471,7 +470,7 @@ def find_project_by_folder_name(connection: Connection, path: str) -> sqlite3.Ro
 
 def _move_project(connection: Connection, row: sqlite3.Row, path: str) -> None:
     """Give a project its new path, within the caller's transaction, and its memories too."""
-    connection.execute("update projects set path = ?, name = ? where id = ?", (path, _get_folder_name(path), row["id"]))
+    connection.execute("update projects set path = ?, name = ? where id = ?", (path, get_folder_name(path), row["id"]))
     connection.execute("update memories set project = ? where project = ?", (path, row["path"]))
 
 

@@ -9,13 +9,11 @@ Episodes are held in memory: one that spans a restart of the worker is not asked
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING
 
-from hardwon import claims, clock
 from hardwon.agents.fields import get_call_fields
 from hardwon.agents.tool_results import get_result_text
 from hardwon.agents.transcript_steps import Step
@@ -25,14 +23,14 @@ from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.review_queue import diff_calls
 from hardwon.lessons.start_replies import REQUEST_SLUG
-from hardwon.mining.episodes import UNNAMED_SCORE, Episode, EpisodeTracker
+from hardwon.mining import gate
+from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.mining.suggestions import shorten_text
 from hardwon.mining.transcript_reading import is_hardwon_call
 from hardwon.sessions.ingest import classify_outcome
 from hardwon.shell.failures import cut_middle
 from hardwon.store import candidates, deletions, efficacy
 from hardwon.store.db import Connection
-from hardwon.text.characters import to_printable_line
 from hardwon.text.fence import fence_text
 from hardwon.types import EMPTY_REPLY, Event, HookReply, replace
 
@@ -43,17 +41,13 @@ _MAX_REQUESTS_PER_SESSION = 2  # more would be nagging
 MAX_SESSIONS = 32  # followed at the same time; the one that was quiet longest is forgotten
 _MAX_RUNNING_CALLS = 1_000
 MAX_CALL_CHARS, MAX_ERROR_CHARS = 160, 120
-# A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
-_ANNOUNCED_FOLDER = "announced-proposals"
-_ANNOUNCED_SECONDS = 7 * 86_400.0
-MAX_ANNOUNCED, MAX_SUMMARY_CHARS = 3, 110
 _REQUEST = (
     "If this will come up again here, end your reply with a #lesson block:"
     " the lines `#lesson`, `problem: …`, `solution: …` and `#/lesson`."
 )
 
 
-class LessonRequests:
+class LessonAsker:
     """Follow the calls of live sessions, and build the request for a lesson when an episode ends."""
 
     def __init__(self, connection: Connection) -> None:
@@ -93,21 +87,7 @@ class LessonRequests:
         # Most sessions never fail: they need no tracker.
         if outcome == "interrupted" or (tracker is None and outcome == "fine"):
             return []
-        tool_input = event.input if isinstance(event.input, dict) else {}
-        _, path, content = get_call_fields(event.tool, tool_input)
-        call = Step(
-            "call",
-            start_number,
-            id=event.id,
-            session=event.session,
-            agent=event.agent,
-            cwd=event.cwd,
-            call=event.id,
-            tool=event.tool,
-            command=event.command,
-            path=path,
-            content=content,
-        )
+        call = _build_call(event, start_number)
         if is_hardwon_call(call):
             return []  # what an agent does with hardwon teaches nothing about the project
         if tracker is None:
@@ -133,17 +113,33 @@ class LessonRequests:
         candidate = candidates.find_by_signature(self._connection, episode.signature)
         if candidate and candidate.status != "open":
             return False  # it is proposed, or was decided about
-        # A mistake that the error does not name may be chance, until a second session makes it.
-        other_sessions = set[str]()
-        if candidate:
-            other_sessions = set(candidate.sessions) - {event.session}
-        if episode.score <= UNNAMED_SCORE and not other_sessions:
+        is_repeated = candidate is not None and bool(set(candidate.sessions) - {event.session})
+        if gate.may_be_chance(episode.score, is_repeated=is_repeated):
             return False
         if deletions.is_rejected_candidate(self._connection, episode.signature):
             return False
         name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
         in_session, of_episode = efficacy.count_requests(self._connection, event, REQUEST_SLUG, name)
         return in_session < _MAX_REQUESTS_PER_SESSION and not of_episode
+
+
+def _build_call(event: Event, number: int) -> Step:
+    """Return the call of an event as a step of a transcript, with a number in place of its line."""
+    tool_input = event.input if isinstance(event.input, dict) else {}
+    _, path, content = get_call_fields(event.tool, tool_input)
+    return Step(
+        "call",
+        number,
+        id=event.id,
+        session=event.session,
+        subagent_id=event.subagent_id,
+        cwd=event.cwd,
+        call=event.id,
+        tool=event.tool,
+        command=event.command,
+        path=path,
+        content=content,
+    )
 
 
 def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> bool:
@@ -187,23 +183,3 @@ def _quote_call(text: str) -> str:
     """Return a call as code, cut to size."""
     without_backticks = text.replace("`", "'")  # one would end the quote
     return f"`{shorten_text(without_backticks, MAX_CALL_CHARS)}`"
-
-
-def announce_proposals(connection: Connection, home: str) -> str:
-    """Return a line for the person about each lesson that an agent reported, once; empty if there is no new one."""
-    folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
-    now = clock.now()
-    token = os.urandom(8).hex()  # new each time, so that even our own earlier claim counts as taken
-    lines: list[str] = []
-    for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
-        if len(lines) == MAX_ANNOUNCED:
-            break  # the others come at the next start
-        taken_at = claims.take(os.path.join(folder, candidate.id), token, now)
-        if taken_at is not None:
-            continue  # announced before
-        summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
-        lines.append(
-            f"hardwon: the agent proposes a lesson: {summary}"
-            f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
-        )
-    return "\n".join(lines)
