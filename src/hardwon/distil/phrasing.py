@@ -469,7 +469,7 @@ def list_sibling_results(message: str, sentence: str) -> list[str]:
 
 def quote_results(results: Sequence[str], count: int, max_chars: int) -> str:
     """Quote the first of `count` results, and as many others as fit: one item must not stand for the whole list."""
-    shown = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars, overhead=4)[:_MAX_LIST_ITEMS]
+    shown = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars)[:_MAX_LIST_ITEMS]
     if count == len(shown):
         return join_names(shown, count, quote="“{}”")
     return f"{', '.join(f'“{line}”' for line in shown)} and {count - len(shown)} more"
