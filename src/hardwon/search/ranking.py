@@ -33,6 +33,7 @@ _MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 _MIN_READ = 30  # texts at least; reading them takes most of the time of a search
 _LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
 _USUAL_LENGTH = 32.0  # words
+_WORD_WEIGHT = 1.0  # of every word, however frequent
 # Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
 # they are weak evidence that anything matches: for any query some vector is near.
 _MEANING_WEIGHT, _MEANING_EVIDENCE = 1.25, 0.5
@@ -286,8 +287,12 @@ def _match_frequent_words(
 
 
 def _compute_weight(count: int, total: int) -> float:
-    """Return the weight of a word that `count` of `total` documents have, as BM25 does: rare words weigh more."""
-    return log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
+    """Return the weight of a word that `count` of `total` documents have: rare words weigh more, as in BM25.
+
+    The part that every word has keeps one rare word from outweighing all others of a question: it may be a word that
+    the person chose and the answer does not have.
+    """
+    return _WORD_WEIGHT + log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
 def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) -> _Similarities:

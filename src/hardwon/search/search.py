@@ -42,7 +42,7 @@ _RECENCY_HALF_LIFE_DAYS = 90.0
 _RECENCY_BONUS = 0.1
 _SAME_PROJECT_BONUS = 0.1
 # A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
-_NAMED_FILE_BONUS = 0.3
+_NAMED_FILE_BONUS = 0.4
 _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
 # Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
