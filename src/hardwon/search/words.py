@@ -49,7 +49,7 @@ _MAX_POSITIONS = 40  # of one word in one text: more change neither score nor ex
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
 # usual 0.75; from 0.2 to 0.6 the results are the same. Repeated words count more than with the usual 1.2, because a
 # record is about what it repeats.
-_TERM_SATURATION = 2.0
+_TERM_SATURATION = 3.0
 _LENGTH_SHARE = 0.4
 _USUAL_LENGTH_CHARS = 900.0
 _MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
