@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hardwon import clock
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
-from hardwon.handoff import open_ends, prompt_requests, session_facts, session_results, topic_outcomes, transcript_story
+from hardwon.handoff import prompt_requests, session_facts, session_results, topic_outcomes, transcript_story
 from hardwon.handoff.handoffs import (
     CONTRADICTIONS_HEADING,
     FIRST_LEAD,
@@ -23,6 +23,7 @@ from hardwon.handoff.handoffs import (
     SAID_LEAD,
     THEN_LEAD,
 )
+from hardwon.handoff.open_ends import MAX_OPEN_ENDS, list_open_ends, list_uncommitted_changes
 from hardwon.handoff.phrases import UNPUSHED
 from hardwon.handoff.session_facts import SessionFacts, Topic
 from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement, drop_near_duplicates, quote_text
@@ -97,9 +98,8 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         return _build_silent_draft(story)
     topics = topic_outcomes.list_topics(facts)
     results = session_results.list_results(facts, "\n".join(topic.text for topic in topics))
-    open_ends = drop_near_duplicates([*open_ends.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)])[
-        : open_ends.MAX_OPEN_ENDS
-    ]
+    open_ends = [*list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
+    open_ends = drop_near_duplicates(open_ends)[:MAX_OPEN_ENDS]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -240,7 +240,7 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
         if is_pushed or not any(commit.short_hash[:7] in step.text for step in steps):
             statements.append(Statement(text, session_facts.cite_action(facts, action, commit.short_hash)))
     if not phrasing.list_commits(facts.actions):  # else they are an open end
-        statements += open_ends.list_uncommitted_changes(facts)
+        statements += list_uncommitted_changes(facts)
     lead = FIRST_LEAD
     for step in steps:
         statements.append(Statement(f"{lead}{step.text}", step.evidence))
