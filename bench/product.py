@@ -112,7 +112,7 @@ def read_calls(source: Transcript) -> tuple[list[Call], str, str]:
         for numbered_lines, _ in opened.portions:
             for number, line in numbered_lines:
                 for step in reader.read_line(number, line):
-                    if hidden.should_hide(step):
+                    if hidden.check_next_step(step):
                         continue
                     if step.at:
                         times.append(step.at)

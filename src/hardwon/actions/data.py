@@ -179,7 +179,7 @@ def propose_rules(connection: Connection, home: str, file: str, memory_type: str
         rules = list(notes_block.find_rules(read_text_file(file)))
     except notes_block.MisplacedMarkers as error:
         raise UserError(f"{file}: {error}", "repair or delete them, then try again") from None
-    proposed = ProposedRules(len(rules), [], [])
+    proposed = ProposedRules(len(rules), memory_ids=[], refused=[])
     for rule in rules:
         evidence = [f"{os.path.basename(file)}:{rule.line_number}"]
         try:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from hardwon import claims, clock, paths, projects, settings
 from hardwon.actions import approvals
@@ -37,8 +38,9 @@ from hardwon.text.traces import (
     has_any_piece,
     split_into_pieces,
 )
-from hardwon.types import ReadPosition
+from hardwon.types import MINED_TIER, TAG_TIER
 
+ACROSS_LINES = [0]  # in place of line numbers, for a text that begins in one line and ends in another
 _FRONT_LINES = 40  # lines in which a draft names its session
 _BLOCK_BYTES = 8 * 1024 * 1024  # of a file, read at a time
 _OVERLAP_BYTES = 64 * 1024  # of two blocks, so that a text across their border is found
@@ -61,7 +63,7 @@ class PurgeReport:
     """The counts of what a purge removed, or would remove, and the files that still contain the target."""
 
     removed: Mapping[str, Mapping[str, int]]  # counts by location
-    approved: Mapping[str, list[int]]  # a person's files and the lines that hold it; [0] if it spans lines
+    approved: Mapping[str, list[int]]  # a person's files and the lines that hold it, or ACROSS_LINES
     transcripts: list[str]
     remaining: list[str]
 
@@ -93,6 +95,11 @@ class _Scope:
 
     def find_matches(self, folder: str) -> list[str]:
         return [path for path in _list_files_below(folder) if self.matches(path)]
+
+
+class _Transcript(NamedTuple):
+    path: str
+    agent: str
 
 
 def parse_target(
@@ -162,19 +169,19 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
     return PurgeReport(
         {location: dict(+counts) for location, counts in removed.items() if +counts},
         approved,
-        [path for path, _ in held_transcripts],
+        [transcript.path for transcript in held_transcripts],
         remaining,
     )
 
 
-def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tuple[str, str]]:
-    """Yield the path and agent of each transcript that holds a text, or belongs to the session or project."""
+def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[_Transcript]:
+    """Yield each transcript that holds a text, or belongs to the session or project."""
     if scope.target.text_pieces:
         values = settings.load_settings(scope.home)
         folders = scan.find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
-        for file in scan.find_changed_transcripts(folders, {}):
+        for file in scan.find_changed_transcripts(folders, read_positions={}):
             if scope.matches(file.path):
-                yield file.path, file.agent
+                yield _Transcript(file.path, file.agent)
         return
     for path in sorted(purge.find_target_transcripts(connection, scope.target)):
         if transcript_files.is_database_session(path):
@@ -185,7 +192,7 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
             subagent_paths = sorted(glob.glob(pattern, recursive=True))
         for transcript_path in (path, *subagent_paths):
             if transcript_files.exists(transcript_path) and (agent := transcript_files.detect_agent(transcript_path)):
-                yield transcript_path, agent
+                yield _Transcript(transcript_path, agent)
 
 
 def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
@@ -193,12 +200,12 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
     is_text = bool(scope.target.text_pieces)
     is_period = scope.target.older_than is not None
     reflections = purge.find_target_reflections(connection, scope.target)
-    reflected_drafts = {page for page, _, _ in reflections if _is_draft(page)}
+    reflected_drafts = {reflection.page for reflection in reflections if _is_draft(reflection.page)}
     drafts_folder = os.path.join(scope.home, DRAFTS_FOLDER)
     # A draft may lie in a repository, where only its row tells of it, or in the home without a row.
     drafts = reflected_drafts | set(filter(_is_draft, _list_files_below(drafts_folder)))
     # For a text, every reflection is listed, whether or not its files hold the text.
-    log_names = set() if is_text else {os.path.basename(log) for _, log, _ in reflections}
+    log_names = set() if is_text else {os.path.basename(reflection.log) for reflection in reflections}
     queue_folder = memory_queue.get_queue_folder()
     # Other tools may put files into the queue folder; those that can be read as statements are hardwon's.
     queued_files = {statement.path for statement in memory_queue.read_queue(queue_folder)}
@@ -254,9 +261,9 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
     file_paths: list[str] = []
     for pattern in _APPROVED_FILES:
         file_paths += glob.glob(os.path.join(glob.escape(scope.home), pattern))
-    for page, _, status in purge.find_target_reflections(connection, scope.target):
-        if status == RATIFIED:
-            file_paths.append(page)
+    for reflection in purge.find_target_reflections(connection, scope.target):
+        if reflection.status == RATIFIED:
+            file_paths.append(reflection.page)
     if scope.target.text_pieces:
         for project in exports.list_project_paths(connection):
             for pattern in _APPROVED_PROJECT_FILES:
@@ -275,14 +282,15 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
     return approved
 
 
-def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: list[tuple[str, str]]) -> Counter[str]:
+def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: list[_Transcript]) -> Counter[str]:
     """Delete the target from the database and from its free pages; return the counts of rows by table."""
     if scope.dry_run:
         return purge.preview_purge(connection, scope.target)
-    positions = list(_find_end_positions(connection, scope, held_transcripts))
-    removed = purge.purge_target(connection, scope.target, positions, clock.now())
+    end_positions = list(_find_end_positions(connection, scope, held_transcripts))
+    removed = purge.purge_target(connection, scope.target, end_positions, clock.now())
+    # Candidates that lost episodes are weighed again by those that are left.
     values = settings.load_settings(scope.home)
-    proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
+    proposals.refresh_candidates(connection, values, tiers=(TAG_TIER, MINED_TIER), now=clock.now())
     # While another process reads, the old pages stay in the write-ahead log.
     if not purge.erase_deleted_pages(connection):
         raise UserError("another program has the database open", "close it, then purge again")
@@ -290,8 +298,8 @@ def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: 
 
 
 def _find_end_positions(
-    connection: db.Connection, scope: _Scope, held_transcripts: list[tuple[str, str]]
-) -> Iterator[tuple[str, str, str, ReadPosition]]:
+    connection: db.Connection, scope: _Scope, held_transcripts: list[_Transcript]
+) -> Iterator[purge.EndPosition]:
     """Yield each transcript as read to its end, so that neither a scan nor an import brings the target back."""
     for path, agent in held_transcripts:
         if scope.target.text_pieces and has_any_piece(path, scope.pieces):
@@ -303,7 +311,7 @@ def _find_end_positions(
                 # Only reading tells where the last whole line ends.
                 for _, next_position in transcript.portions:
                     position = next_position
-            yield purpose, path, agent, position
+            yield purge.EndPosition(purpose, path, agent, position)
 
 
 def _purge_log_lines(scope: _Scope) -> Counter[str]:
@@ -322,7 +330,7 @@ def _purge_log_lines(scope: _Scope) -> Counter[str]:
     reflection_logs_prefix = os.path.join(scope.home, LOGS_FOLDER, "")  # with a slash at its end
     for path in _list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
         if path.startswith(reflection_logs_prefix):
-            continue  # these are deleted whole, as files that match
+            continue  # the logs of reflections are deleted whole, as files that match
         with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
             lines = file.readlines()
         remaining_lines = [line for line in lines if not should_remove(line)]
@@ -367,7 +375,7 @@ def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) 
                 if scope.dry_run:
                     removed = purge.preview_purge(connection, scope.target)
                 else:
-                    removed = purge.purge_target(connection, scope.target, (), clock.now())
+                    removed = purge.purge_target(connection, scope.target, end_positions=(), at=clock.now())
                     purge.erase_deleted_pages(connection)
     # Nobody can tell what such a backup holds, so it goes whole.
     except (db.StoreError, UserError):
@@ -489,10 +497,10 @@ def _read_blocks(path: str) -> Iterator[bytes]:
 
 
 def _find_matching_lines(path: str, pieces: Sequence[SearchPiece]) -> list[int]:
-    """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
+    """Return the numbers of the lines that hold a piece; ACROSS_LINES if none does alone."""
     line_numbers = []
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         for number, line in enumerate(file, 1):
             if has_any_piece(line, pieces):
                 line_numbers.append(number)
-    return line_numbers or [0]
+    return line_numbers or ACROSS_LINES

@@ -98,7 +98,7 @@ def get_number(wire: Wire, key: str) -> float | None:
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # this leaves out NaN, too
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN is in no range
         return None
     return float(value)
 

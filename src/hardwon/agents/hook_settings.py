@@ -268,7 +268,7 @@ def list_settings_files(home: str) -> list[tuple[str, str]]:
     for name in AGENT_NAMES:
         for path in list_hook_files(name):
             files.append((name, path))
-    # Also those of projects, which only the ledger knows.
+    # Only the ledger knows the settings files of projects.
     for path, entry in read_install_ledger(home).items():
         if entry.get("host") in AGENT_NAMES:
             files.append((str(entry["host"]), path))

@@ -37,7 +37,7 @@ from hardwon.agents.settings_files import CreatedPaths, SettingsError, get_value
 from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
 
-_AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
+_AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # show a hook's `systemMessage` to the person
 # An odd number, so that the median is a run that took place.
 _PROBE_ROUNDS = 9
 # Twice the longest timeout that hardwon writes for a hook.
@@ -258,9 +258,12 @@ def _report_edit_errors(path: str, retry_command: str) -> Iterator[None]:
         raise UserError(f"{path} {error}", f"repair it, then: {retry_command}") from None
 
 
+OK, FAULT, NOTE = True, False, None  # of a check; a note is worth knowing but not wrong
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A finding and its fix. `is_ok` is None for what is worth knowing but not wrong."""
+    """A finding and its fix. `is_ok` is OK, FAULT or NOTE."""
 
     name: str
     is_ok: bool | None
@@ -305,7 +308,7 @@ def find_path_fix() -> str:
 def check_agents(home: str) -> Iterator[Check]:
     """Check every agent that is installed or set up, and whether they can call hardwon by name."""
     if fix := find_path_fix():
-        yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
+        yield Check("command", NOTE, "hardwon is not on the PATH, so agents cannot call it by name", fix)
     has_agent = False
     for name in AGENT_NAMES:
         for check in _check_agent(home, name):
@@ -313,7 +316,7 @@ def check_agents(home: str) -> Iterator[Check]:
             has_agent = True
     if not has_agent:
         titles = ", ".join(load_settings(name).title for name in AGENT_NAMES)
-        yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
+        yield Check("agents", NOTE, "no supported agent on the PATH", f"install one of: {titles}")
     yield from _check_other_tools(load_settings("claude-code"))
 
 
@@ -327,30 +330,33 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
         texts = list(map(read_text_file, list_hook_files(name)))
         installed_hooks = _find_all_hooks(agent_settings, texts)
     except (UserError, ValueError) as error:
-        yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
+        yield Check("hooks", FAULT, f"{path}: {error}", f"repair it, then: {install_command}")
         return
     if program:
         version = read_version(program)
         fix = find_upgrade_hint(agent_settings, version)
         yield Check(name, not fix, f"{program}, version {version or 'unknown'}", fix)
     elif installed_hooks:
-        yield Check(name, None, f"{agent_settings.title} is not on the PATH", f"install {agent_settings.title}")
+        yield Check(name, NOTE, f"{agent_settings.title} is not on the PATH", f"install {agent_settings.title}")
     else:
+        return
+    if not installed_hooks:
+        if plugin_path := agent_settings.find_plugin():
+            yield Check("hooks", OK, f"by the plugin, as {plugin_path} says")
+        else:
+            yield Check("hooks", NOTE, f"none in {path}", install_command)
         return
     # What installing would write now shows whether the installed hooks are of this version.
     build_command = build_hook_command(name, home)
-    expected_texts = [file.add_hooks(file.empty_settings, build_command)[0] for file in agent_settings.files]
-    if not installed_hooks and (plugin_path := agent_settings.find_plugin()):
-        yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
-    elif not installed_hooks:
-        yield Check("hooks", None, f"none in {path}", install_command)
-    elif installed_hooks != _find_all_hooks(agent_settings, expected_texts):
-        yield Check("hooks", False, f"those in {path} are another version's", install_command)
+    expected_texts = []
+    for file in agent_settings.files:
+        expected_text, _ = file.add_hooks(file.empty_settings, build_command)
+        expected_texts.append(expected_text)
+    if installed_hooks != _find_all_hooks(agent_settings, expected_texts):
+        yield Check("hooks", FAULT, f"those in {path} are another version's", install_command)
     else:
         location = path if len(texts) == 1 else os.path.dirname(path)
-        yield Check("hooks", True, f"{len(installed_hooks)} in {location}")
-    if not installed_hooks:
-        return
+        yield Check("hooks", OK, f"{len(installed_hooks)} in {location}")
     if trust := agent_settings.check_trust(texts[0]):
         yield Check("trust", *trust)
     # Run the hook of PreToolUse, for which the agent waits at every call.
@@ -381,11 +387,11 @@ def _check_other_tools(agent_settings: HookSettings) -> Iterator[Check]:
             fix = f"remove its hooks from {path}"
             if source == "plugin":
                 fix = f"/plugin disable {name}, in {agent_settings.title}"
-            yield Check("others", None, f"{name} is installed too, by a {source} in {path}", f"if one is enough: {fix}")
+            yield Check("others", NOTE, f"{name} is installed too, by a {source} in {path}", f"if one is enough: {fix}")
     is_present = shutil.which(agent_settings.program) or any(settings_by_path.values())
     if is_present and is_auto_memory_on(list(settings_by_path.values()), os.environ):
         fix = f'if one is enough: "autoMemoryEnabled": false in {agent_settings.get_settings_path()}'
-        yield Check("auto-memory", None, f"{agent_settings.title} keeps its own notes as well", fix)
+        yield Check("auto-memory", NOTE, f"{agent_settings.title} keeps its own notes as well", fix)
 
 
 def _read_settings(path: str) -> object:
@@ -407,9 +413,9 @@ def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
     if transcript_events:
         finding += f"; {transcript_events} more came from transcripts"
     if fired_count:
-        yield Check("hooks fired", True, finding)
+        yield Check("hooks fired", OK, finding)
     else:
-        yield Check("hooks fired", None, finding, f"hardwon install {coverage[0].agent}, then restart the agent")
+        yield Check("hooks fired", NOTE, finding, f"hardwon install {coverage[0].agent}, then restart the agent")
     yield from _check_hook_times(coverage)
 
 
@@ -426,13 +432,14 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
     if not durations:
         return  # no transcript says how long they took
     median = statistics.median(milliseconds for _, milliseconds in durations)
-    event, slowest = max(durations, key=lambda duration: duration[1])
+    slowest = max(milliseconds for _, milliseconds in durations)
+    event = next(event for event, milliseconds in durations if milliseconds == slowest)
     counted = f"{len(durations)} runs timed by the agent"
     finding = f"median {median:.0f} ms, max {slowest:.0f} ms ({event}), {counted}"
     if median < _SLOW_MILLISECONDS:
-        yield Check("hook time", True, finding)
+        yield Check("hook time", OK, finding)
     else:
-        yield Check("hook time", None, finding, "hardwon start")
+        yield Check("hook time", NOTE, finding, "hardwon start")
 
 
 def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PROBE_SECONDS) -> Check:
@@ -442,7 +449,7 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PR
     """
     payload = json.dumps(probe).encode()
     empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
-    # Both are timed in turns, so that a busy machine slows down both alike.
+    # The hook and an empty interpreter are timed in turns, so that a busy machine slows down both alike.
     hook_times = []
     empty_times = []
     for _ in range(_PROBE_ROUNDS):
@@ -450,7 +457,7 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PR
         try:
             result = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=timeout)
         except subprocess.TimeoutExpired:
-            return Check("hook", False, f"the installed command did not answer within {timeout:g} seconds", fix)
+            return Check("hook", FAULT, f"the installed command did not answer within {timeout:g} seconds", fix)
         hook_times.append(perf_counter() - started_at)
         started_at = perf_counter()
         subprocess.run(empty_command, capture_output=True)
@@ -461,10 +468,10 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PR
             has_answer = False
         if result.returncode != 0 or not has_answer:
             output = (result.stderr or result.stdout).decode("utf-8", "replace").strip()[-200:]
-            return Check("hook", False, f"the installed command gave no answer: {output}", fix)
+            return Check("hook", FAULT, f"the installed command gave no answer: {output}", fix)
     hook_median = statistics.median(hook_times)
     empty_median = statistics.median(empty_times)
     finding = f"answers in {hook_median * 1000:.0f} ms ({hook_median / empty_median:.1f} x an empty interpreter)"
     if hook_median < _SLOW_FACTOR * empty_median:
-        return Check("hook", True, finding)
-    return Check("hook", False, finding, "hardwon start")
+        return Check("hook", OK, finding)
+    return Check("hook", FAULT, finding, "hardwon start")

@@ -170,12 +170,10 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
     if text in [command + suffix for suffix in _COMMAND_SUFFIXES]:
         return True
     # The longer ending first, because it ends with the shorter one.
-    for suffix in reversed(_COMMAND_SUFFIXES):
-        if text.endswith(suffix):
-            plugin_words = shlex.split(text.removesuffix(suffix))
-            break
-    else:
+    suffix = next((suffix for suffix in reversed(_COMMAND_SUFFIXES) if text.endswith(suffix)), None)
+    if suffix is None:
         return False
+    plugin_words = shlex.split(text.removesuffix(suffix))
     if len(plugin_words) != 4:
         return False  # `sh …/door.sh AGENT EVENT` has four
     program, script, named_agent, event = plugin_words

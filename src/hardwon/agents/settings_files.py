@@ -115,7 +115,7 @@ def append_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
         return text, [*created_paths, [*path]]
     if not isinstance(nodes[-1].value, list):
         raise SettingsError(f"{'.'.join(path)} is not an array")
-    return _insert_child(text, masked_text, nodes, "", value), []
+    return _insert_child(text, masked_text, nodes, key="", value=value), []
 
 
 def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, CreatedPaths]:
@@ -137,7 +137,7 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
     for key in reversed(path[depth + 1 :]):
         value = {key: value}
     created_paths = [[*path[:end]] for end in range(depth + 1, len(path))]
-    return _insert_child(text, masked_text, nodes, path[depth], value), created_paths
+    return _insert_child(text, masked_text, nodes, key=path[depth], value=value), created_paths
 
 
 def remove_value(text: str, path: Sequence[str], created_paths: Iterable[Sequence[str]] = ()) -> str:
@@ -168,7 +168,7 @@ def remove_children(
     # An empty container that the person had before hardwon came stays.
     while not remaining and [node.key for node in nodes[1:]] in removable_paths:
         emptied = nodes.pop()
-        if not nodes:  # it was the whole file's object
+        if not nodes:  # the whole file's object is empty
             return text[: emptied.start] + text[emptied.end :]
         children = _list_children(masked_text, nodes[-1])
         remaining = [child for child in children if child != emptied]
@@ -193,7 +193,7 @@ def _find_nodes(text: str, path: Sequence[str]) -> list[_Child]:
     except RecursionError:
         raise SettingsError("is nested too deeply") from None
     start = _skip_whitespace(text, len(text) - len(body))
-    nodes = [_Child(start, start, len(text.rstrip()), "", root_value)]
+    nodes = [_Child(start=start, value_start=start, end=len(text.rstrip()), key="", value=root_value)]
     for key in path:
         children = [child for child in _list_children(text, nodes[-1]) if child.key == key]
         if not children:
@@ -229,8 +229,11 @@ def _skip_whitespace(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str, value: object) -> str:
-    """Return the text with one more child, last in the last node and written as the child before it."""
+def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], *, key: str, value: object) -> str:
+    """Return the text with one more child, last in the last node and written as the child before it.
+
+    In an array the key is empty.
+    """
     parent = nodes[-1]
     style = _detect_style(masked_text, nodes[0])
     children = _list_children(masked_text, parent)
@@ -248,7 +251,7 @@ def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str
     position = parent.end - 1
     outer_indent = _get_indent(text, parent.start)
     if not style.is_multiline:
-        return text[:position] + _render_child(key, value, style, None) + text[parent.value_start + 1 :]
+        return text[:position] + _render_child(key, value, style, indent=None) + text[parent.value_start + 1 :]
     indent = outer_indent + style.indent_unit
     child = _render_child(key, value, style, indent)
     return f"{text[:position]}{style.newline}{indent}{child}{style.newline}{outer_indent}{text[position:]}"
@@ -302,7 +305,7 @@ def _cut_children(text: str, parent: _Child, children: Sequence[_Child], remaini
         if newline:
             blank = blank[: max(blank.rfind(newline[0]), 0)]
         return text[: parent.value_start + 1] + blank + text[parent.end - 1 :]
-    # The first that remains takes the place of the first child; behind it each cut begins with a comma.
+    # The first child that remains takes the place of the first one; behind it each cut begins with a comma.
     result = text[: first.start]
     copy_start = remaining[0].start
     for previous, child in pairwise(children):

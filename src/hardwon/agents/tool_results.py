@@ -151,7 +151,7 @@ def _render_edit(result: dict[str, Any]) -> str:
 def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield a line `name: value` for each plain value in an object, by its name with those above it."""
     if depth > _MAX_DEPTH or value is None or value == "":
-        return  # it would say nothing
+        return  # a line without a value would say nothing
     if isinstance(value, dict):
         for field, inner in value.items():
             if field not in _SKIPPED_FIELDS:

@@ -56,12 +56,7 @@ class OpenTranscript(NamedTuple):
 def open_transcript(path: str, last_position: ReadPosition | None = None) -> Iterator[OpenTranscript]:
     """Open a transcript after the last read position; from the beginning if the file was replaced or cut since."""
     if is_database_session(path):
-        # The inode is the database's: a database that was replaced is read from the beginning.
-        stat = _build_stat(database.get_session(path))
-        position = ReadPosition(inode=stat.st_ino)
-        if last_position and last_position.inode == stat.st_ino:
-            position = last_position
-        yield OpenTranscript(stat, position, _read_message_portions(path, stat, position))
+        yield _open_database_session(path, last_position)
         return
     with open(path, "rb", buffering=_BUFFER_BYTES, opener=open_plain_file) as file:
         stat = os.fstat(file.fileno())
@@ -71,8 +66,17 @@ def open_transcript(path: str, last_position: ReadPosition | None = None) -> Ite
         yield OpenTranscript(stat, position, read_portions(file, position, is_single_document=is_document))
 
 
+def _open_database_session(path: str, last_position: ReadPosition | None) -> OpenTranscript:
+    # The inode is the database's: a database that was replaced is read from the beginning.
+    stat = _build_stat(database.get_session(path))
+    position = ReadPosition(inode=stat.st_ino)
+    if last_position and last_position.inode == stat.st_ino:
+        position = last_position
+    return OpenTranscript(stat, position, _read_message_portions(path, stat, position))
+
+
 def is_single_document(path: str) -> bool:
-    """Return whether it is one document, which is read again as a whole when it changes."""
+    """Return whether a transcript is one document, which is read again as a whole when it changes."""
     return path.endswith(".json")
 
 
@@ -102,7 +106,7 @@ def is_agent_transcript_path(path: str, agent: str) -> bool:
 
 
 def detect_agent(path: str) -> str:
-    """Return the agent that wrote it; empty if none did. OSError if it cannot be read."""
+    """Return the agent that wrote a transcript; empty if none did. OSError if it cannot be read."""
     if is_database_session(path):
         return database.get_agent(path)
     with open(path, "rb", opener=open_plain_file) as file:
@@ -192,7 +196,7 @@ def _resume_position(file: BinaryIO, position: ReadPosition | None) -> ReadPosit
     if not position or position.inode != stat.st_ino or position.offset > stat.st_size:
         return beginning
     if position.print != _compute_fingerprint(file, position.offset):
-        return beginning  # rewritten in place
+        return beginning  # the file was rewritten in place
     return position
 
 
@@ -204,12 +208,8 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     """
     stat = os.fstat(file.fileno())
     if is_single_document:
-        document = b"too large"  # no JSON, so that it counts as malformed
-        if stat.st_size <= MAX_DOCUMENT_BYTES:
-            file.seek(0)
-            document = file.read(MAX_DOCUMENT_BYTES)
         end_position = _move_position(file, position, offset=stat.st_size, line=1)
-        yield [(1, document)], _finish_position(stat, end_position)
+        yield [(1, _read_document(file, stat))], _finish_position(stat, end_position)
         return
     file.seek(position.offset)
     lines: NumberedLines = []
@@ -219,14 +219,13 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     while line := file.readline(MAX_LINE_BYTES):
         is_ended = line.endswith(b"\n")
         if not is_ended and len(line) == MAX_LINE_BYTES:
-            # Without an end yet it is read again, and skipped, once it has one.
             if not _skip_line(file):
-                break
+                break  # a line that is too long and has no end yet is read again, and skipped, once it has one
             line = line[:_FINGERPRINT_BYTES]
             is_ended = True
             offset = file.tell()
         elif not is_ended and not _is_json(line):
-            break  # still in the writing
+            break  # the agent is still writing this line
         else:
             offset += len(line)
         # After a line without an end this is the rest of it, mostly just the newline.
@@ -242,6 +241,14 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     if offset != position.offset:
         position = replace(_move_position(file, position, offset, number), unended=is_unended)
     yield lines, _finish_position(stat, position)
+
+
+def _read_document(file: BinaryIO, stat: os.stat_result) -> bytes:
+    """Return the whole file; for one that is too large a text that is no JSON, so that it counts as malformed."""
+    if stat.st_size > MAX_DOCUMENT_BYTES:
+        return b"too large"
+    file.seek(0)
+    return file.read(MAX_DOCUMENT_BYTES)
 
 
 def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
@@ -333,8 +340,8 @@ class PrivateTurnTracker:
     def dump_state(self) -> dict[str, Any]:
         return {"hidden": self.is_private, "prompted": self._prompt_session}
 
-    def should_hide(self, step: Step) -> bool:
-        """Return whether a step, each in its turn, is or may be about a prompt that is private as a whole."""
+    def check_next_step(self, step: Step) -> bool:
+        """Take in a transcript's next step; return whether it is or may be about a prompt that is wholly private."""
         if step.kind == "person":
             self.is_private = is_wholly_private(step.text)
             self._prompt_session = step.session

@@ -31,6 +31,7 @@ _MAX_ID_LENGTH = 128
 _MAX_PATH_LENGTH = 4096
 _MAX_MISSES = 100  # failed searches, after which the document must escape its strings differently from our search
 _MAX_RECOUNTED = 8  # messages whose usage may be reported again
+REFUSED_WITHOUT_WORDS = " "
 _MAX_OPEN_CALLS = 200  # calls whose result is awaited
 _DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
 _OBJECT_START = re.compile(r"^\{", re.MULTILINE)
@@ -55,7 +56,7 @@ class Step(NamedTuple):
     content: str = ""
     text: str = ""  # the words, or the result's
     failed: bool = False
-    refused: str = ""  # for a result: a person said no in these words (a blank if they gave none)
+    refused: str = ""  # for a result: a person said no in these words, or REFUSED_WITHOUT_WORDS
     denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
 
 
@@ -294,12 +295,13 @@ def parse_opening_objects(head: bytes) -> list[JsonObject]:
     for start in _OBJECT_START.finditer(text):
         wire: JsonObject = {}
         offset = start.start()
-        while key := _OBJECT_KEY.match(text, offset):
-            wire[key[1]] = None
+        while key_match := _OBJECT_KEY.match(text, offset):
+            key = key_match[1]
+            wire[key] = None
             try:
-                wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
+                wire[key], offset = _DECODER.raw_decode(text, key_match.end())
             except (ValueError, RecursionError):
-                break  # cut off here
+                break  # the object is cut off here
         opening_objects.append(wire)
     return opening_objects
 

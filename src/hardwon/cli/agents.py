@@ -81,18 +81,22 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         require_person("changing installed hooks")
     if not confirm(yes, "Make this change?", default=True, show_details=lambda: _show_changes(changes)):
         return
-    for change in changes:
-        backup = write_change(home, change)
-        backup_note = f"; the file as it was: {backup}" if backup else ""
-        click.echo(f"installed in {change.path}{backup_note}")
-        _report_displaced_hooks(change)
-    # Hooks answer from the manifest while the worker is away.
-    compile_manifest(home, clock.now())
+    _write_changes(home, changes)
     click.echo(f"Restart open {agent_settings.title} sessions to activate it. Check: hardwon doctor")
     if trust:
         click.echo("Codex trusts these hooks now; it asks you again if one of them changes")
     elif agent_settings.next_step:
         click.echo(agent_settings.next_step)
+
+
+def _write_changes(home: str, changes: Sequence[SettingsChange]) -> None:
+    """Change the settings files, and compile the manifest, from which hooks answer while the worker is away."""
+    for change in changes:
+        backup = write_change(home, change)
+        backup_note = f"; the file as it was: {backup}" if backup else ""
+        click.echo(f"installed in {change.path}{backup_note}")
+        _report_displaced_hooks(change)
+    compile_manifest(home, clock.now())
 
 
 def _print_summary(agent_settings: hook_settings.HookSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
@@ -131,7 +135,7 @@ def _report_program(agent_settings: hook_settings.HookSettings) -> None:
 
 
 def _report_displaced_hooks(change: SettingsChange) -> None:
-    """Codex knows a hook by its position, and asks for trust again once others have moved it."""
+    """Say which hooks of others have moved in Codex's file: it knows them by position and asks for trust again."""
     if change.agent != "codex" or not change.path.endswith(".json"):
         return  # the hooks of Codex are in its only JSON file
     if events := find_displaced_events(change.path, change.old_text, change.new_text):
@@ -196,7 +200,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
     if os.path.isdir(get_spool_folder(home)):
         with open_store(drain=True), suppress(OSError):  # events that cannot be read stay where they are
             os.rmdir(get_spool_folder(home))
-    # Only the database knows these files, so list them before it is deleted.
+    # Only the database knows the files in repositories, so list them before it is deleted.
     files_elsewhere = find_files_elsewhere(home) if delete_data else []
     remove_files(home, is_complete=not refusals, delete_data=delete_data)
     _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])
@@ -204,7 +208,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
 
 def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequence[str]) -> None:
     """Print what is left and why; exit with 1 if a settings file could not be changed."""
-    with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
+    with suppress(OSError):  # the home is gone, is not empty, or is a link to a folder of the person's
         os.rmdir(home)
     remaining_names = sorted(os.listdir(home)) if os.path.isdir(home) else []
     if remaining_names:

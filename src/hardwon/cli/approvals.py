@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 
 import click
 
@@ -99,13 +100,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
             f"{project} carries no lessons: there is neither .hardwon/lessons.json nor .hardwon/lessons/",
             "hardwon team propose SLUG, to share one of yours there",
         )
-    trusted_hashes = lessons_file.read_trusted_hashes(home)
-    contents = {}
-    for subject in subjects:
-        content = read_project_lessons(get_trusted_path(subject))
-        is_trusted = trusted_hashes.get(subject) == lessons_file.hash_bytes(content)
-        if not is_trusted or not is_single_lesson(subject):
-            contents[subject] = content
+    contents = _read_contents_to_trust(home, subjects)
     if not contents:
         click.echo(f"nothing new: {format_count(len(subjects), 'file')} of {project} trusted already")
         return
@@ -124,6 +119,18 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     echo_text(f"trusted: {project} ({format_count(lesson_count, 'lesson')}, in this project only)")
 
 
+def _read_contents_to_trust(home: str, subjects: Iterable[str]) -> dict[str, bytes]:
+    """Return what stands in files, without single lessons that are trusted as they are."""
+    trusted_hashes = lessons_file.read_trusted_hashes(home)
+    contents = {}
+    for subject in subjects:
+        content = read_project_lessons(get_trusted_path(subject))
+        is_trusted = trusted_hashes.get(subject) == lessons_file.hash_bytes(content)
+        if not is_trusted or not is_single_lesson(subject):
+            contents[subject] = content
+    return contents
+
+
 def _show_lesson(connection: Connection, lesson: Lesson) -> None:
     """Print when a lesson fires, every text of it that an agent may be given, and what it would have done here."""
     record = to_lesson_record(lesson)
@@ -136,7 +143,7 @@ def _show_lesson(connection: Connection, lesson: Lesson) -> None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             echo_text(f"  {name:<16} {text}")
     if lesson.delivery == "start" or find_lesson_faults(lesson):
-        return  # it has no trigger that could be tried on recorded calls
+        return  # the lesson has no trigger that could be tried on recorded calls
     replay = replay_lesson(connection, lesson)
     if replay.fires:
         echo_text(f"  {'here':<16} {describe_replay(replay)}")

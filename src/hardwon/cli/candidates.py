@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hardwon import paths
-from hardwon.cli.context import open_decider, require_person
+from hardwon.cli.context import answer_by_flag, open_decider, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
 from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.record import to_lesson_record
@@ -103,7 +103,7 @@ def show_proposal(home: str, connection: Connection, candidate: Candidate, judge
 def _show_call(prefix: str, segments: Segments, colour: str) -> None:
     """Print a call, with the words that only this one has in a colour."""
     if not segments:
-        return  # this call is not known
+        return  # the call is not known
     changed_words = set[str]()
     for segment, is_changed in segments:
         if is_changed:
@@ -142,7 +142,7 @@ def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
         calls.append(f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}")
     # The same command may have failed several times; one line is enough.
     for call_text in dict.fromkeys(calls):
-        echo_field("", call_text, dim=True)
+        echo_field(name="", text=call_text, dim=True)
 
 
 def _describe_occurrences(candidate: Candidate) -> str:
@@ -177,11 +177,11 @@ def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
         if paths.is_inside(home, path):
             path = f"~{path[len(home) :]}"
         line_numbers = ", ".join(str(line) for line in quote["lines"])
-        echo_field("", to_printable_line(f"{path}:{line_numbers}"), dim=True)
+        echo_field(name="", text=to_printable_line(f"{path}:{line_numbers}"), dim=True)
     if len(quotes) > _MAX_EVIDENCE:
-        echo_field("", f"and {len(quotes) - _MAX_EVIDENCE} more")
+        echo_field(name="", text=f"and {len(quotes) - _MAX_EVIDENCE} more")
     if not quotes:
-        echo_field("", "no evidence")
+        echo_field(name="", text="no evidence")
 
 
 def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:
@@ -193,7 +193,7 @@ def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, shoul
         candidate = find_candidate(decider.home, decider.connection, name)
         if should_ask and not changes:
             changes = _ask_for_fields(candidate)
-        lesson = accept_candidate(decider, candidate, changes, confirm=lambda message: confirmed)
+        lesson = accept_candidate(decider, candidate, changes, confirm=answer_by_flag(confirmed))
     show_in_force(lesson)
 
 

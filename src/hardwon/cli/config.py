@@ -53,7 +53,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
 def get_value(name: str, as_json: bool) -> None:
     """Print one setting's value, as JSON."""
-    fields = _describe_setting(_find_setting(name, "get"))
+    fields = _describe_setting(_find_setting(name, verb="get"))
     if as_json:
         echo_json(fields)
     else:
@@ -68,7 +68,7 @@ def set_value(name: str, value: str) -> None:
     from hardwon.actions.approvals import compile_manifest
 
     require_person("changing a setting")
-    setting = _find_setting(name, "set", value)
+    setting = _find_setting(name, verb="set", value=value)
     home = paths.get_home()
     try:
         new_value = json.loads(value)
@@ -82,15 +82,17 @@ def set_value(name: str, value: str) -> None:
     click.echo(f"{name} is {_format_value(_describe_setting(setting)['value'])}")
 
 
-def _find_setting(name: str, *command: str) -> settings.Setting:
+def _find_setting(name: str, *, verb: str, value: str | None = None) -> settings.Setting:
     """Return a setting; for a name that does not exist, suggest the command with the nearest one."""
     if name in settings.SETTINGS_BY_NAME:
         return settings.SETTINGS_BY_NAME[name]
     names_by_lowered = {known_name.lower(): known_name for known_name in settings.SETTINGS_BY_NAME}
     fix = ["hardwon", "config"]
-    if matches := get_close_matches(name.lower(), names_by_lowered, n=1):
-        verb, *values = command
-        fix += [verb, names_by_lowered[matches[0]], *values]
+    matches = get_close_matches(name.lower(), names_by_lowered, n=1)
+    if matches:
+        fix += [verb, names_by_lowered[matches[0]]]
+        if value is not None:
+            fix.append(value)
     raise UserError(f"there is no setting {name!r}", shlex.join(fix))
 
 
@@ -118,10 +120,13 @@ def pause(here: bool, duration: str | None) -> None:
     """Pause hardwon: nothing is recorded, noted, held or blocked until it is lifted."""
     require_person("pausing")
     now = clock.now()
-    until, length = 0.0, "until you lift it: hardwon unpause"
+    until = 0.0
+    length = "until you lift it: hardwon unpause"
     if duration:
-        until, length = now + _parse_duration(duration), f"for {duration}"
-    scope, where = pauses.EVERYWHERE, "everywhere"
+        until = now + _parse_duration(duration)
+        length = f"for {duration}"
+    scope = pauses.EVERYWHERE
+    where = "everywhere"
     if here:
         scope = find_project_here()
         where = f"in {scope}"
@@ -170,4 +175,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     completion_class = get_completion_class(shell)
     assert completion_class is not None, "click knows these three shells"
-    click.echo(completion_class(ctx.find_root().command, {}, "hardwon", "_HARDWON_COMPLETE").source())
+    click.echo(
+        completion_class(
+            ctx.find_root().command, ctx_args={}, prog_name="hardwon", complete_var="_HARDWON_COMPLETE"
+        ).source()
+    )

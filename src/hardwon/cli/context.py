@@ -53,6 +53,11 @@ _LESSON_OPTIONS = (
 confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
 
 
+def answer_by_flag(confirmed: bool) -> Callable[[str], bool]:
+    """Return what answers an action's question about doubts: yes if the person passed --confirm."""
+    return lambda question: confirmed
+
+
 class AgentOption(click.Option):
     """`--agent`. Its name in 0.1.0, `--host`, still works, but help and messages leave it out."""
 
@@ -122,12 +127,14 @@ def confirm(yes: bool, question: str, *, default: bool = False, show_details: Ca
     choices = "[Y]es [n]o [d]ifference" if default else "[y]es [N]o [d]ifference"
     while True:
         answer = click.prompt(f"{make_printable(question)} {choices}", default="", show_default=False).strip().lower()
-        if answer[:1] == "d":
-            show_details()
-        elif not answer:
+        if not answer:
             return default
-        elif answer[0] in ("y", "n"):
-            return answer[0] == "y"
+        if answer.startswith("d"):
+            show_details()
+        elif answer.startswith("y"):
+            return True
+        elif answer.startswith("n"):
+            return False
 
 
 def require_consent(yes: bool, question: str) -> None:

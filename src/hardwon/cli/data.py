@@ -103,7 +103,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     They stand in a marked block; nothing else in the file is touched.
     """
     root = projects.find_git_root(os.getcwd())
-    block = ""  # which takes the present block out
+    block = ""  # an empty block takes the present one out
     omitted_count = 0
     if not remove:
         with open_store() as connection:
@@ -126,16 +126,21 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     if only_print or not changes or not confirm(yes, "Make this change?", default=True):
         return
     for path, old_text, new_text in changes:
-        # The person may have edited it in another window while they were asked.
+        # The person may have edited the file in another window while they were asked.
         if read_text_file(path) != old_text:
             raise UserError(f"{path} changed while you were looking at it", "run the command again")
-        if new_text:
-            mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-            paths.replace_file(path, new_text.encode("utf-8"), mode)
-            click.echo(f"written   {path}")
-        else:
-            os.unlink(path)
-            click.echo(f"removed   {path}, which had nothing else")
+        _write_notes(path, new_text)
+
+
+def _write_notes(path: str, text: str) -> None:
+    """Write a file of notes, or remove it if nothing is left in it."""
+    if text:
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+        paths.replace_file(path, text.encode("utf-8"), mode)
+        click.echo(f"written   {path}")
+    else:
+        os.unlink(path)
+        click.echo(f"removed   {path}, which had nothing else")
 
 
 @click.command()
@@ -224,7 +229,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * _DAY_SECONDS) if retention_days else None
     request = ScanRequest(scan_paths=scan_paths, agent=agent or "", since=parse_time(since, now))
-    files = find_transcripts(request, values, {})
+    # What a scan has read is imported all the same, so its read positions do not count.
+    files = find_transcripts(request, values, read_positions={})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
         total_bytes = sum(file.unread_bytes for file in files)
@@ -277,7 +283,8 @@ def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _import_records(imports.parse_records(lines, faults), faults, file, restore_deleted, as_json)
+        numbered_records = imports.parse_records(lines, faults)
+        _import_records(numbered_records, faults, file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 @import_.command("claude-mem")
@@ -293,12 +300,13 @@ def import_claude_mem(file: str, restore_deleted: bool, as_json: bool) -> None:
         with open_store(drain=True) as connection:
             project_names = map_unique_project_names(connection)
         numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
-        _import_records(numbered_records, [], file, restore_deleted, as_json)
+        _import_records(numbered_records, [], file=file, restore_deleted=restore_deleted, as_json=as_json)
 
 
 def _import_records(
     numbered_records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
+    *,
     file: str,
     restore_deleted: bool,
     as_json: bool,

@@ -135,7 +135,7 @@ class _Demo:
                 elif content[0]["type"] == "tool_use" and "command" in content[0]["input"]:
                     _print_message("agent", f"$ {content[0]['input']['command']}")
                 elif content[0].get("is_error"):
-                    _print_message("", content[0]["content"].splitlines()[-1], fg="red")
+                    _print_message(speaker="", text=content[0]["content"].splitlines()[-1], fg="red")
 
     def _read_lines(self, name: str) -> list[str]:
         """Return the lines of a session that comes with hardwon, with this demo's project in them."""
@@ -216,10 +216,10 @@ def _print_answer(event: str, answer: dict[str, Any]) -> None:
     note = answer.get("additionalContext")
     if reason:
         _print_message("hardwon", "denies it, and the agent reads:", fg="yellow")
-        _print_message("", reason, fg="yellow")
+        _print_message(speaker="", text=reason, fg="yellow")
     elif event == "PreToolUse" and note:
         _print_message("hardwon", "lets it run, and tells what it knows of this file:", fg="green")
-        _print_message("", note, fg="green")
+        _print_message(speaker="", text=note, fg="green")
     elif event == "PreToolUse":
         _print_message("hardwon", "lets it run", fg="green")
 

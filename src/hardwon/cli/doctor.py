@@ -10,7 +10,7 @@ import click
 from hardwon import __version__, clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.actions.team_decisions import Team
-from hardwon.agents.installation import Check, check_agents, check_fired_hooks
+from hardwon.agents.installation import FAULT, NOTE, OK, Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age, format_time
 from hardwon.efficacy.delivery_changes import format_ignored_denials
@@ -73,31 +73,31 @@ def _check_home(home: str) -> Iterator[Check]:
         parent = os.path.dirname(home)
         if os.path.isdir(parent) and not os.access(parent, os.W_OK):
             fix = f"chmod u+rwx {parent}, or set HARDWON_HOME to a folder of yours"
-            yield Check("home", False, f"{home} cannot be made: {parent} cannot be written", fix)
+            yield Check("home", FAULT, f"{home} cannot be made: {parent} cannot be written", fix)
         else:
-            yield Check("home", None, f"{home} does not exist yet", "hardwon up")
+            yield Check("home", NOTE, f"{home} does not exist yet", "hardwon up")
         return
     if not os.access(home, os.W_OK):
-        yield Check("home", False, f"{home} cannot be written", f"chmod u+rwx {home}")
+        yield Check("home", FAULT, f"{home} cannot be written", f"chmod u+rwx {home}")
     elif os.stat(home).st_mode & 0o077:
-        yield Check("home", False, f"{home} can be read by others", f"chmod 700 {home}")
+        yield Check("home", FAULT, f"{home} can be read by others", f"chmod 700 {home}")
     else:
-        yield Check("home", True, home)
-    # Both are created when they are needed, so only one that is there and cannot be used is a fault.
-    path = os.path.join(home, "claims")
-    is_usable = os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
-    if os.path.lexists(path) and not is_usable:
-        finding = f"{path} is not a writable folder, so lessons may be repeated"
-        yield Check("claims", False, finding, f"mv {path} {path}.old")
-    path = os.path.join(home, TOKEN_FILE)
-    is_usable = os.path.isfile(path) and os.access(path, os.R_OK)
-    if os.path.lexists(path) and not is_usable:
-        finding = f"{path} is not a readable file, so there is no API and no viewer"
-        yield Check("token", False, finding, f"mv {path} {path}.old; hardwon restart")
+        yield Check("home", OK, home)
+    # The claims and the token are created when they are needed, so they may be missing.
+    claims_path = os.path.join(home, "claims")
+    is_usable = os.path.isdir(claims_path) and os.access(claims_path, os.W_OK | os.X_OK)
+    if os.path.lexists(claims_path) and not is_usable:
+        finding = f"{claims_path} is not a writable folder, so lessons may be repeated"
+        yield Check("claims", FAULT, finding, f"mv {claims_path} {claims_path}.old")
+    token_path = os.path.join(home, TOKEN_FILE)
+    is_usable = os.path.isfile(token_path) and os.access(token_path, os.R_OK)
+    if os.path.lexists(token_path) and not is_usable:
+        finding = f"{token_path} is not a readable file, so there is no API and no viewer"
+        yield Check("token", FAULT, finding, f"mv {token_path} {token_path}.old; hardwon restart")
     for pause in pauses.describe_pauses(home, clock.now()):
-        yield Check("pause", None, pause, "hardwon unpause")
+        yield Check("pause", NOTE, pause, "hardwon unpause")
     for fault in pauses.find_pause_faults(home):
-        yield Check("pause", False, fault, "hardwon unpause, then: hardwon pause")
+        yield Check("pause", FAULT, fault, "hardwon unpause, then: hardwon pause")
 
 
 def _check_team(home: str) -> Iterator[Check]:
@@ -110,30 +110,30 @@ def _check_team(home: str) -> Iterator[Check]:
             forked_writers = read_forks(connection, config.team)
             state = Team(home, connection, config).state
     except UserError as error:
-        yield Check("team", False, error.message, error.fix)
+        yield Check("team", FAULT, error.message, error.fix)
         return
     for writer in sorted(forked_writers):
         machine = state.machines.get(writer)
         name = f"{machine.name} of {machine.member}" if machine else writer
         finding = f"{name} wrote two records under one number, so it is quarantined, as after a restored backup"
-        yield Check("team", False, finding, f"on it: hardwon team leave, then join again; then: revoke {writer[:12]}")
+        yield Check("team", FAULT, finding, f"on it: hardwon team leave, then join again; then: revoke {writer[:12]}")
     if not forked_writers:
-        yield Check("team", True, f"{state.name} at {config.url}")
+        yield Check("team", OK, f"{state.name} at {config.url}")
 
 
 def _check_lessons(home: str) -> Iterator[Check]:
     """Compile the manifest, and report what is wrong with the lessons."""
     try:
-        # The first also approves once what an older hardwon had in force, but opens the database, which `doctor` must
-        # not create.
+        # `compile_manifest` also approves once what an older hardwon had in force, but opens the database, which
+        # `doctor` must not create.
         build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:
-        yield Check("lessons", False, f"{error.message}; the last good manifest stays in force", error.fix)
+        yield Check("lessons", FAULT, f"{error.message}; the last good manifest stays in force", error.fix)
         return
     except OSError as error:
         fix = "make room or allow writing there, then: hardwon doctor"
-        yield Check("lessons", False, f"the manifest cannot be written: {error.strerror or error}", fix)
+        yield Check("lessons", FAULT, f"the manifest cannot be written: {error.strerror or error}", fix)
         return
     yield from check_lessons(home, build_result)
 
@@ -144,18 +144,18 @@ def _check_worker(home: str) -> Iterator[Check]:
     failed_starts, last_failure = read_failed_starts(home)
     if worker_status.running and worker_status.version != __version__:
         finding = f"runs version {worker_status.version}, installed is {__version__}"
-        yield Check("worker", False, finding, "hardwon restart")
+        yield Check("worker", FAULT, finding, "hardwon restart")
     elif worker_status.running:
-        yield Check("worker", True, f"process {worker_status.pid}, started {format_age(worker_status.since or 0)}")
+        yield Check("worker", OK, f"process {worker_status.pid}, started {format_age(worker_status.since or 0)}")
     elif failed_starts:
         finding = f"{format_count(failed_starts, 'start')} failed, the last {format_age(last_failure)}"
-        yield Check("worker", False, finding, "hardwon logs")
+        yield Check("worker", FAULT, finding, "hardwon logs")
     else:
-        yield Check("worker", None, "not running; guards hold without it", "hardwon start")
+        yield Check("worker", NOTE, "not running; guards hold without it", "hardwon start")
     if spooled_count := sum(1 for _ in read_spooled_records(home)):
-        yield Check("spool", None, f"{spooled_count} pending", "hardwon start")
+        yield Check("spool", NOTE, f"{spooled_count} pending", "hardwon start")
     for path in find_unreadable(home):
-        yield Check("spool", False, f"{path} cannot be opened", f"ls -ld {path}")
+        yield Check("spool", FAULT, f"{path} cannot be opened", f"ls -ld {path}")
     yield from _check_hook_log(os.path.join(home, paths.HOOK_LOG))
 
 
@@ -184,7 +184,7 @@ def _check_hook_log(path: str) -> Iterator[Check]:
             if timestamp.isdecimal():
                 last_line = f"{format_time(float(timestamp))} {text}"
             finding = f"{format_count(len(lines), noun)} {verdict}; last: {last_line}"
-            yield Check("hook log", None, finding, f"rm {path}")
+            yield Check("hook log", NOTE, finding, f"rm {path}")
 
 
 def _check_database(home: str) -> Iterator[Check]:
@@ -204,31 +204,31 @@ def _check_database(home: str) -> Iterator[Check]:
             backlog = describe_backlog(connection)
             ignored_denials = list_ignored_denials(connection, since=clock.now() - _DENIAL_DAYS * 86_400)
     except (UserError, db.StoreError) as error:
-        yield Check("database", False, str(error), getattr(error, "fix", "").removeprefix("hardwon doctor; "))
+        yield Check("database", FAULT, str(error), getattr(error, "fix", "").removeprefix("hardwon doctor; "))
         return
     megabytes = retention.measure_file_bytes(home) / 1024 / 1024
     contents = f"{format_count(totals.sessions, 'session')}, {format_count(totals.events, 'event')}"
     finding = f"{megabytes:.1f} MB of at most {max_megabytes} MB, {contents}"
     if megabytes <= max_megabytes:
-        yield Check("database", True, finding)
+        yield Check("database", OK, finding)
     else:
-        yield Check("database", None, finding, "hardwon start; it drops the oldest events")
+        yield Check("database", NOTE, finding, "hardwon start; it drops the oldest events")
     for line in format_ignored_denials(ignored_denials):
-        yield Check("denials", False, line, "upgrade or downgrade the agent, then: hardwon proof")
+        yield Check("denials", FAULT, line, "upgrade or downgrade the agent, then: hardwon proof")
     when = f"last {format_age(last_scan)}" if last_scan else "none yet"
     finding = f"{when}; {format_count(candidate_count, 'candidate')} to review"
     if candidate_count:
-        yield Check("scan", None, finding, "hardwon review")
+        yield Check("scan", NOTE, finding, "hardwon review")
     else:
-        yield Check("scan", True, finding)
+        yield Check("scan", OK, finding)
     finding = f"{format_count(job_counts['waiting'] + job_counts['running'], 'job')} pending"
     if job_counts["dead"]:
-        yield Check("distilling", False, f"{finding}, {job_counts['dead']} failed", "hardwon jobs list")
+        yield Check("distilling", FAULT, f"{finding}, {job_counts['dead']} failed", "hardwon jobs list")
     else:
-        yield Check("distilling", True, finding)
+        yield Check("distilling", OK, finding)
     if backlog:  # a worker that runs is at it
         fix = "" if lifecycle.read_status(home).running else "hardwon start"
-        yield Check("index", None, backlog, fix)
+        yield Check("index", NOTE, backlog, fix)
 
 
 def _check_fired_hooks(home: str) -> Iterator[Check]:

@@ -16,6 +16,7 @@ from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
     EXISTING_FILE,
     add_lesson_options,
+    answer_by_flag,
     confirm,
     confirm_option,
     edit_as_json,
@@ -131,12 +132,12 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     changes = parse_flags(flags)
     if not changes and is_interactive():
         changes = edit_as_json(to_lesson_record(lesson))
-        for fixed_field in ("id", "slug"):  # approvals and deliveries refer to the lesson by them
+        for fixed_field in ("id", "slug"):  # by which approvals and deliveries refer to the lesson
             changes.pop(fixed_field, None)
     if not changes:
         raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
     with open_decider() as decider:
-        edit_lesson(decider, lesson, changes, confirm=lambda message: confirmed)
+        edit_lesson(decider, lesson, changes, confirm=answer_by_flag(confirmed))
     click.echo(f"changed: {lesson.slug}")
 
 
@@ -163,7 +164,7 @@ def restore(slug: str, confirmed: bool) -> None:
     lesson = find_lesson(paths.get_home(), slug)
     require_person("approving a lesson")
     with open_decider() as decider:
-        restore_lesson(decider, lesson, confirm=lambda message: confirmed)
+        restore_lesson(decider, lesson, confirm=answer_by_flag(confirmed))
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
 
@@ -230,7 +231,7 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
         except ValueError as error:
             raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
     with open_decider() as decider:
-        imported, refused = import_foreign_lessons(decider, converted, confirm=lambda message: confirmed)
+        imported, refused = import_foreign_lessons(decider, converted, confirm=answer_by_flag(confirmed))
     if as_json:
         echo_json({"imported": [lesson.slug for lesson in imported], "refused": refused})
         return
@@ -454,9 +455,18 @@ def why(command: tuple[str, ...], tool: str, path: str, content: str, show_all: 
     home = paths.get_home()
     folder = os.getcwd()
     now = clock.now()
-    # Without a command it is about a file, which is what Edit is called with.
-    tool = tool or ("Bash" if command_text else "Edit")
-    event = Event("", "PreToolUse", "", folder, tool=tool, command=command_text, path=path, content=content)
+    if not tool:
+        tool = "Bash" if command_text else "Edit"  # a call without a command is about a file
+    event = Event(
+        host="",
+        kind="PreToolUse",
+        session="",
+        cwd=folder,
+        tool=tool,
+        command=command_text,
+        path=path,
+        content=content,
+    )
     matches, unmet = explain_call(home, event, now)
     is_paused = pauses.is_paused(home, folder, now)
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *explain_inactive_lessons(home))]

@@ -213,7 +213,7 @@ def _approve_memory(decider: Decider, record: Memory) -> None:
     approved, path = approve_memory(decider, record)
     approved_name = f"M{approved.id}"
     echo_text(f"approved as memory {approved_name}: {path}")
-    # It is in force all the same: that it repeats or contradicts another memory is for the person to decide.
+    # The memory is in force all the same: whether it may repeat or contradict another is for the person to decide.
     for name, fault, fix in memories.find_memory_faults(decider.connection, decider.home, approved.project):
         if name == approved_name:
             echo_text(f"  but {fault}: {fix}")

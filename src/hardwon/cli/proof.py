@@ -41,6 +41,7 @@ from hardwon.sessions.lookup import find_session
 from hardwon.store.db import Connection
 from hardwon.store.efficacy import BEFORE, find_call, read_calls
 from hardwon.text.characters import format_count, to_printable_line
+from hardwon.types import Lesson
 
 _MAX_LISTED = 40
 _MAX_LATEST = 5
@@ -65,22 +66,12 @@ _VERDICT_NAMES = {
 def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bool, as_json: bool) -> None:
     """Show whether lessons prevent the repeat: what each firing led to, and how sure that is."""
     home = paths.get_home()
-    decision_count = sum((measure, stop, undo))  # how many of these options were given
-    if decision_count > 1 or (decision_count and not slug):
+    decisions = [name for name, is_given in (("measure", measure), ("stop", stop), ("undo", undo)) if is_given]
+    if len(decisions) > 1 or (decisions and not slug):
         raise UserError("choose one of --measure, --stop and --undo, with a lesson", "hardwon proof SLUG --measure")
-    if slug and decision_count:
+    if slug and decisions:
         require_person("deciding how a lesson is delivered")
-        with open_decider(drain=True) as decider:
-            lesson = find_lesson(home, slug)
-            if measure:
-                measure_lesson(decider, lesson)
-                echo_text(f"measured from now on: {lesson.slug} stays silent in half of the sessions at first")
-            elif stop:
-                stop_measuring(decider, lesson)
-                echo_text(f"no longer measured: {lesson.slug} is told in every session")
-            else:
-                count = undo_step_down(decider, lesson)
-                echo_text(f"undone: {lesson.slug} is a {lesson.delivery} again" if count else "nothing to undo")
+        _carry_out_decision(find_lesson(home, slug), decisions[0])
         return
     with open_store(drain=True) as connection:
         _update_ledger(connection, home)
@@ -98,6 +89,21 @@ def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bo
         _print_lesson(proofs[0], latest_lines)
     else:
         _print_all(proofs)
+
+
+def _carry_out_decision(lesson: Lesson, decision: str) -> None:
+    """Measure a lesson, stop measuring it, or undo its step down."""
+    with open_decider(drain=True) as decider:
+        if decision == "measure":
+            measure_lesson(decider, lesson)
+            echo_text(f"measured from now on: {lesson.slug} stays silent in half of the sessions at first")
+        elif decision == "stop":
+            stop_measuring(decider, lesson)
+            echo_text(f"no longer measured: {lesson.slug} is told in every session")
+        elif undo_step_down(decider, lesson):
+            echo_text(f"undone: {lesson.slug} is a {lesson.delivery} again")
+        else:
+            echo_text("nothing to undo")
 
 
 def _update_ledger(connection: Connection, home: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.actions import approvals
-from hardwon.actions.purge import PurgeReport, parse_target, purge_everywhere
+from hardwon.actions.purge import ACROSS_LINES, PurgeReport, parse_target, purge_everywhere
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_text, show_activity
 from hardwon.data import exports
@@ -121,7 +121,7 @@ def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as
         click.echo(f"{verb:<10}nothing: hardwon does not hold it")
     for path, numbers in report.approved.items():
         line_numbers = ", ".join(map(str, numbers))
-        if numbers == [0]:  # it begins in one line and ends in another
+        if numbers == ACROSS_LINES:
             line_numbers = "across lines"
         echo_text(f"yours     {path}: line {line_numbers}; not touched, edit it yourself")
     for path in report.transcripts:

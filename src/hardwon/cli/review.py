@@ -28,6 +28,7 @@ from hardwon.cli.candidates import (
 from hardwon.cli.completions import complete_proposals, complete_undoable
 from hardwon.cli.context import (
     add_lesson_options,
+    answer_by_flag,
     confirm_option,
     edit_as_json,
     find_agent,
@@ -284,7 +285,7 @@ _KEYS = (
     _Key("s", "[s]kip", "skip: it stays in the queue", _Review.skip),
     _Key("u", "[u]ndo", "undo the last decision of this review", _Review.undo),
     _Key("d", "[d]etails", "show the whole problem and the evidence, with file and line", _Review.show_details),
-    _Key("?", "", "show this help", _Review.show_help),
+    _Key("?", label="", help="show this help", run=_Review.show_help),
 )
 
 
@@ -359,7 +360,7 @@ def accept(names: tuple[str, ...], confirmed: bool, **flags: Any) -> None:
         raise UserError("options change one lesson at a time", "hardwon accept L3 --delivery hold")
     with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            acceptance = accept_proposal(decider, name, changes=changes, confirm=lambda message: confirmed)
+            acceptance = accept_proposal(decider, name, changes=changes, confirm=answer_by_flag(confirmed))
             if acceptance.lesson:
                 show_in_force(acceptance.lesson)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,10 @@ from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 from hardwon.store import candidates, db, transcripts
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text.characters import format_count, to_printable_line
+from hardwon.types import MINED_TIER, TAG_TIER, replace
 
 if TYPE_CHECKING:
-    from hardwon.mining.scan import ScanResult
+    from hardwon.mining.scan import ScanRequest, ScanResult
 
 _MAX_SHOWN = 5
 
@@ -70,19 +71,18 @@ def scan(
     # Imported here because `scan candidates` needs none of them.
     import tempfile
 
-    from hardwon.mining.scan import ScanRequest, is_due, run_scan
+    from hardwon.mining.scan import ScanRequest, run_scan
     from hardwon.search.query_scope import parse_time
 
     if tier1_only and tier2_only:
         raise UserError("--tier1-only and --tier2-only exclude each other", "choose one of them")
     if yes:
         require_person("accepting lessons")
-    tiers = [1, 2]
+    request = ScanRequest(full=full, scan_paths=scan_paths, agent=agent or "", since=parse_time(since, clock.now()))
     if tier1_only:
-        tiers = [1]
+        request = replace(request, tiers=[TAG_TIER])
     elif tier2_only:
-        tiers = [2]
-    request = ScanRequest(full, scan_paths, agent or "", parse_time(since, clock.now()), tiers)
+        request = replace(request, tiers=[MINED_TIER])
     home = paths.get_home()
     values = settings.load_settings(home)
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
@@ -90,42 +90,48 @@ def scan(
         if dry_run and paths.has_database(home):
             db.copy_database(os.path.join(home, paths.DATABASE), os.path.join(folder, paths.DATABASE))
         with db.open(folder) as connection:
-            with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
-                if auto:
-                    # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
-                    is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
-                    if not has_lock or not is_wanted:
-                        return  # the background tries again later
-                    # It runs at low priority, because a person may be waiting for an agent.
-                    os.nice(10)
-                show_bar = partial(show_progress, is_silent=auto or as_json)
-                outcome = run_scan(home, connection, values, request, show_bar, is_automatic=auto)
             if auto:
+                _scan_in_background(home, connection, values, request)
                 return
+            with _wait_for_scan_lock(home):
+                show_bar = partial(show_progress, is_silent=as_json)
+                outcome = run_scan(home, connection, values, request, show_bar)
             # With one tier only, the other tier is not waiting but left out on purpose.
             waiting_count = 0
-            if len(tiers) == 2:
+            if not (tier1_only or tier2_only):
                 waiting_count = len(candidates.list_fresh_signatures(connection))
             if as_json:
                 _print_json(connection, outcome, waiting_count)
             else:
                 _print_result(outcome, waiting_count, is_dry_run=dry_run)
-            if 1 in tiers and not dry_run:
+            if TAG_TIER in request.tiers and not dry_run:
                 _accept_reported(home, connection, yes=yes, silent=as_json)
 
 
+def _scan_in_background(home: str, connection: db.Connection, values: Mapping[str, Any], request: ScanRequest) -> None:
+    """Scan silently and at low priority, unless another scan runs or none is due: the worker asks again later."""
+    from hardwon.mining.scan import hold_scan_lock, is_due, run_scan
+
+    with hold_scan_lock(home, wait=False) as has_lock:
+        # The worker names a transcript when an agent has just reported a lesson in it, so it is always due.
+        is_wanted = bool(request.scan_paths or request.agent) or is_due(connection, values, clock.now())
+        if has_lock and is_wanted:
+            os.nice(10)  # a person may be waiting for an agent
+            run_scan(home, connection, values, request, partial(show_progress, is_silent=True), is_automatic=True)
+
+
 @contextmanager
-def _wait_for_scan_lock(home: str, *, gives_up: bool) -> Iterator[bool]:
-    """Yield whether this is the only scan, after waiting for another to end unless told to give up."""
+def _wait_for_scan_lock(home: str) -> Iterator[None]:
+    """Hold the lock of the only scan, after waiting for another one to end."""
     from hardwon.mining.scan import hold_scan_lock
 
     with hold_scan_lock(home, wait=False) as has_lock:
-        if has_lock or gives_up:
-            yield has_lock
+        if has_lock:
+            yield
             return
     click.echo("another scan is running; waiting for it", err=True)
     with hold_scan_lock(home, wait=True):
-        yield True
+        yield
 
 
 def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: int) -> None:
@@ -197,16 +203,16 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
     for number, candidate in enumerate(sound, 1):
         if not silent:
             show_preview(candidate)
-        answer = "y"
+        answer = "yes"
         if not yes:
             question = f"Put it in force? ({number} of {len(sound)}) [y]es [n]o, reject it [l]ater"
-            answer = click.prompt(question, default="l", show_default=False).strip().lower()[:1]
+            answer = click.prompt(question, default="later", show_default=False).strip().lower()
         decider = open_decider(home, connection, COMMAND_LINE)
-        if answer == "n":
+        if answer.startswith("n"):
             reject_candidate(decider, candidate)
-        elif answer == "y":
+        elif answer.startswith("y"):
             try:
-                lesson = accept_candidate(decider, candidate, {})
+                lesson = accept_candidate(decider, candidate, changes={})
                 show_in_force(lesson, with_text=False, err=silent)
             except UserError as error:
                 click.echo(f"not accepted: {to_printable_line(error.message)}; it stays in review", err=silent)

@@ -35,6 +35,7 @@ from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 
+_MARK_START, _MARK_END = "\x01", "\x02"  # signs that take no column, and cannot be in printable text
 _KINDS = [kind.name for kind in DOCUMENT_KINDS.values()]
 _SECTION_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
 
@@ -89,7 +90,7 @@ def search(
             home,
             query,
             project=_resolve_scope(connection, project, everywhere),
-            current_project=_resolve_scope(connection, "", False),
+            current_project=_resolve_scope(connection, project_name="", everywhere=False),
             kinds=kinds,
             type=type_,
             concept=concept,
@@ -249,7 +250,7 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
     if is_call(hit.kind, hit.type):
         if title and file.endswith(title):
             title = _shorten_path(title, get_width() - 2)
-        file = ""  # it is in the title
+        file = ""  # the title of a call names its file
     project = os.path.basename(hit.project) if everywhere else ""
     alike = f"+{hit.alike} alike" if hit.alike else ""
     cells = [hit.id, label, when, project, f"~{hit.tokens} tokens", alike]
@@ -265,10 +266,10 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
     text = make_printable(hit.text)
     # Only colours mark words: signs around them would change the code that a reader copies.
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        text = mark_text(text, hit.marks, "\x01", "\x02")  # take no column, and cannot be in printable text
+        text = mark_text(text, hit.marks, _MARK_START, _MARK_END)
     for paragraph in text.split("\n"):
         for line in wrap_cells(paragraph, get_width() - 2):
-            coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
+            coloured = line.replace(_MARK_START, "\x1b[1;33m").replace(_MARK_END, "\x1b[0m")  # bold yellow
             click.echo(f"  {coloured}")
 
 

@@ -457,7 +457,7 @@ def show(name: str, as_json: bool) -> None:
             mark = " (in force)" if version.hash == subject.in_force else ""
             echo_field(version.hash[:8], f"by {author}{mark}")
             text = "(erased)" if version.content is None else json.dumps(version.content, indent=2, ensure_ascii=False)
-            echo_field("", text)
+            echo_field(name="", text=text)
 
 
 @team.command()
@@ -493,7 +493,7 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
     elif arrival.subject.name in names:
         is_accepted = names[arrival.subject.name]
     else:
-        return  # it waits for the next review
+        return  # what nobody named waits for the next review
     if is_accepted:
         echo_text(team_decisions.accept_arrival(opened_team, arrival, COMMAND_LINE))
     else:

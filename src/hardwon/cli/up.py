@@ -45,13 +45,14 @@ def up(ctx: click.Context, yes: bool) -> None:
     It starts the worker. At a terminal it asks before it changes anything; run it again whenever you like.
     """
     home = paths.get_home()
-    # Both take a few seconds the first time.
+    # Starting and reading take a few seconds the first time.
     click.echo("starting the worker, then reading your agents' transcripts …", err=True)
     compile_manifest(home, clock.now())
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
-    if worker_status.version != __version__:  # it ends by itself when it is idle, but a person should not wait for that
+    # An older worker ends by itself when it is idle, but a person should not wait for that.
+    if worker_status.version != __version__:
         lifecycle.stop_worker(home)
         worker_status = lifecycle.start_worker(home)
     has_proposals = _show_mistakes(home)
@@ -107,7 +108,8 @@ def _show_mistakes(home: str) -> bool:
         else:
             _offer_fixes(home, connection, proven)
         echo_remaining(len(list_fresh_signatures(connection)))
-        if unproven_count := len(waiting) - len(proven):
+        unproven_count = len(waiting) - len(proven)
+        if unproven_count:
             click.echo(f"          {format_count(unproven_count, 'more proposal')} that no recorded call proves")
         return bool(list_waiting(home, connection))
 
@@ -144,17 +146,17 @@ def _show_mistake(candidate: Candidate) -> None:
 def _ask_about(decider: Decider, candidate: Candidate) -> bool:
     """Ask whether to stop a mistake, do it, and return whether to go on to the next."""
     question = "          Stop it from now on? [Y]es [n]o [l]ater [q]uit"
-    answer = click.prompt(question, default="", show_default=False).strip().lower()[:1]
+    answer = click.prompt(question, default="", show_default=False).strip().lower() or "yes"
     try:
-        if answer in ("", "y"):
-            lesson = accept_candidate(decider, candidate, {})
+        if answer.startswith("y"):
+            lesson = accept_candidate(decider, candidate, changes={})
             click.echo(f"          in force as a {lesson.delivery} (undo: hardwon undo L{candidate.number})")
-        elif answer == "n":
+        elif answer.startswith("n"):
             reject_candidate(decider, candidate)
             click.echo("          rejected; it is not proposed again")
     except UserError as error:
         click.echo(f"          not accepted: {to_printable_line(error.message)}; it stays in review")
-    return answer != "q"
+    return not answer.startswith("q")
 
 
 def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
@@ -180,7 +182,7 @@ def _offer_path_fix() -> None:
     """Say how to call hardwon by name, and at a terminal do it."""
     fix = find_path_fix()
     if not fix:
-        return  # it is on the PATH
+        return  # hardwon is on the PATH
     click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     if not is_interactive() or not click.confirm("          Do this now?", default=True):
         return
@@ -198,7 +200,7 @@ def _offer_completion() -> None:
     line, file_name = SETUP_LINES[shell]
     path = os.path.expanduser(file_name)
     if "hardwon completion" in read_text_file(path):
-        return  # it was set up before
+        return  # completion was set up before
     if click.confirm(f"          Complete hardwon's commands with Tab (a line in {file_name})?", default=False):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
@@ -211,8 +213,8 @@ def _start_import(home: str, *, should_start: bool) -> None:
     values = settings.load_settings(home)
     with open_store() as connection:
         if retention.read_store_totals(connection).sessions:
-            return  # it was imported, or hooks recorded some
-    files = find_transcripts(ScanRequest(), values, {})
+            return  # history was imported before, or hooks recorded sessions
+    files = find_transcripts(ScanRequest(), values, read_positions={})
     if not files:
         return  # no agent was used here
     count = format_count(len(files), "transcript")

@@ -121,7 +121,7 @@ def _describe_database(home: str) -> dict[str, Any]:
         values = settings.load_settings(home)
     except UserError:
         values = settings.resolve_settings({})
-    # 0 is for ever, and messages are never deleted before the events around them.
+    # Here 0 stands for ever, and messages are never deleted before the events around them.
     retention_days = int(values["retentionDays"])
     message_days = int(values["messageRetentionDays"])
     if retention_days == 0:
@@ -133,7 +133,7 @@ def _describe_database(home: str) -> dict[str, Any]:
         "limit_bytes": values["maxDbMb"] * 1024 * 1024,
         "retention_days": values["retentionDays"],
         "message_retention_days": message_days,
-        **retention.StoreTotals(0, 0, 0, None).__dict__,
+        **retention.StoreTotals(events=0, prompts=0, sessions=0, oldest=None).__dict__,
         "unindexed": 0,
         "backlog": "",
         "fault": "",

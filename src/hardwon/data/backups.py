@@ -219,7 +219,7 @@ def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, 
 
 def restore(home: str, backup: Backup, fallback: Backup) -> None:
     """Replace the home's data by a backup; if that fails, restore `fallback`, a backup of the data before."""
-    # Also the files that only the home has: the backup is from before they were written.
+    # Files that only the home has go as well: the backup is from before they were written.
     files = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read_file(os.path.join(backup.path, file)) for file in files}
     database_path = os.path.join(home, paths.DATABASE)

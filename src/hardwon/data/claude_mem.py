@@ -55,7 +55,7 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
     orphans: list[ExportRecord] = []
     for table, build_record in _BUILDERS.items():
         for row in _read_rows(connection, table):
-            # Its tables refer to sessions by the agent's id or by claude-mem's own, depending on the version.
+            # The tables refer to sessions by the agent's id or by claude-mem's own, depending on its version.
             session_id = str(_get_first(row, *_ID_COLUMNS))
             if session_id in sessions_by_id:
                 session = sessions_by_id[session_id]

@@ -18,6 +18,7 @@ from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.store.db import fetch_column, fetch_dicts, parse_json_or_text
+from hardwon.store.events import WAS_TOLD_SQL
 from hardwon.store.migrations import LATEST_VERSION
 
 EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
@@ -53,9 +54,9 @@ _COLUMN_TYPES = {
     "j": (str, "json"),
 }
 NULLABLE_COLUMNS = frozenset({"ended_at", "duration", "decided_at"})
-_PROJECTS = "left join projects on projects.id = sessions.project"
-_IN_SCOPE = ":project in ('', projects.path) and sessions.last_at >= :since"
-_DECIDED = "where max(at, coalesce(decided_at, 0)) >= :since and :project in ('', project) order by at, key"
+_JOIN_PROJECTS_SQL = "left join projects on projects.id = sessions.project"
+_IN_SCOPE_SQL = ":project in ('', projects.path) and sessions.last_at >= :since"
+_DECIDED_SQL = "where max(at, coalesce(decided_at, 0)) >= :since and :project in ('', project) order by at, key"
 
 
 def _build_kind(table: str, columns: str, selection: str = "", *, has_session: bool = False) -> RecordKind:
@@ -69,8 +70,8 @@ def _build_kind(table: str, columns: str, selection: str = "", *, has_session: b
 
 def _build_item_kind(table: str, columns: str) -> RecordKind:
     """Return a kind of which every row belongs to a session."""
-    joins = f"join sessions on sessions.id = {table}.session {_PROJECTS}"
-    selection = f"{joins} where {_IN_SCOPE} order by sessions.started_at, host, sessions.session, {table}.at, key"
+    joins = f"join sessions on sessions.id = {table}.session {_JOIN_PROJECTS_SQL}"
+    selection = f"{joins} where {_IN_SCOPE_SQL} order by sessions.started_at, host, sessions.session, {table}.at, key"
     return _build_kind(table, columns, selection, has_session=True)
 
 
@@ -88,7 +89,7 @@ KINDS = {
         "sessions",
         "host session cwd:t transcript:t first_prompt:t prompts:i status reason:t started_at:r opened_at:r last_at:r"
         " ended_at:r",
-        f"{_PROJECTS} where {_IN_SCOPE} order by started_at, host, session",
+        f"{_JOIN_PROJECTS_SQL} where {_IN_SCOPE_SQL} order by started_at, host, session",
     ),
     "prompt": _build_item_kind("prompts", "key number:i at:r prompt:t name"),
     "event": _build_item_kind(
@@ -107,8 +108,8 @@ KINDS = {
         "injections",
         "event at:r host session agent kind tool lesson slug summary:t delivery",
         f"""
-        where at >= :since and arm in ('told', 'live') and (:project = '' or (host, session) in (
-            select host, session from sessions {_PROJECTS} where projects.path = :project))
+        where at >= :since and {WAS_TOLD_SQL} and (:project = '' or (host, session) in (
+            select host, session from sessions {_JOIN_PROJECTS_SQL} where projects.path = :project))
         order by at, event, lesson
         """,
     ),
@@ -143,13 +144,13 @@ KINDS = {
     ),
     "judgement": _build_kind("judgements", "at:r reader verdict body:v void:t"),
     "memory": _build_kind(
-        "memories", "key type text:t project session status source evidence:v file at:r decided_at:r", _DECIDED
+        "memories", "key type text:t project session status source evidence:v file at:r decided_at:r", _DECIDED_SQL
     ),
     # Overwritten file contents are not exported, because a reflection can be undone only at home.
     "reflection": _build_kind(
         "reflections",
         "key host session project at:r kind status draft topic:t resume:t confidence findings:v decided_at:r",
-        _DECIDED,
+        _DECIDED_SQL,
     ),
     "kept": _build_kind(
         "kept", "reflection item was at:r", "where at >= :since and :project = '' order by at, reflection, item"

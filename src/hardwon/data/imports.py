@@ -124,12 +124,12 @@ def import_records(
             importer.recount_sessions()
     importer.finish()
     return ImportResult(
-        importer.imported_counts,
-        tuple(sorted(faults)),
-        tuple(importer.lesson_records),
-        tuple(importer.new_keys["memory"]),
-        tuple(importer.new_keys["reflection"]),
-        importer.deleted_count,
+        imported_counts=importer.imported_counts,
+        faults=tuple(sorted(faults)),
+        lesson_records=tuple(importer.lesson_records),
+        new_memory_keys=tuple(importer.new_keys["memory"]),
+        new_reflection_keys=tuple(importer.new_keys["reflection"]),
+        deleted=importer.deleted_count,
     )
 
 
@@ -146,11 +146,7 @@ def _check_record(record: ExportRecord) -> ExportRecord:
         raise BadLine(f"{name!r} is no kind of record")
     fields = _check_fields(name, record)
     if KINDS[name].has_session:
-        for reference in ("host", "session"):
-            value = record.get(reference)
-            # A run for a scan or a judgement belongs to no session.
-            is_optional = name == "run" and not value
-            fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
+        fields |= _check_session_reference(name, record)
     must_name_session = name == "session" or name in _SESSION_ITEMS
     if must_name_session and not (fields["host"] and fields["session"]):
         raise BadLine(f"{name}: host and session are empty")
@@ -161,13 +157,30 @@ def _check_record(record: ExportRecord) -> ExportRecord:
     elif name == "signal":
         fields["errors"] = [str(error) for error in record.get("errors") or ()]
     elif name == "candidate":
-        signals = record.get("signals") or ()
-        judgements = record.get("judgements") or ()
-        if not all(isinstance(item, dict) for item in (*signals, *judgements)):
-            raise BadLine("what speaks for a candidate is not an object")
-        fields["signals"] = [_check_record({**signal, "what": "signal"}) for signal in signals]
-        fields["judgements"] = [_check_fields("judgement", judgement) for judgement in judgements]
+        fields |= _check_evidence(record)
     return fields
+
+
+def _check_session_reference(kind: str, record: ExportRecord) -> dict[str, str]:
+    """Return the agent and the session that a record belongs to, which only a run for a scan or a judgement lacks."""
+    reference = {}
+    for name in ("host", "session"):
+        value = record.get(name)
+        is_optional = kind == "run" and not value
+        reference[name] = "" if is_optional else clean_id(_check_type(kind, name, str, value))
+    return reference
+
+
+def _check_evidence(candidate: ExportRecord) -> dict[str, list[ExportRecord]]:
+    """Return the checked signals and judgements of a candidate."""
+    signals = candidate.get("signals") or ()
+    judgements = candidate.get("judgements") or ()
+    if not all(isinstance(item, dict) for item in (*signals, *judgements)):
+        raise BadLine("what speaks for a candidate is not an object")
+    return {
+        "signals": [_check_record({**signal, "what": "signal"}) for signal in signals],
+        "judgements": [_check_fields("judgement", judgement) for judgement in judgements],
+    }
 
 
 def _check_fields(kind: str, record: ExportRecord) -> ExportRecord:
@@ -211,15 +224,14 @@ def _clean_value(cleaning: str, value: Any) -> Any:
 
 
 def _clean_json(text: str) -> str:
-    """Clean a text that may be JSON value by value; it stays as it is if nothing was found."""
+    """Clean a text value by value if it is JSON, else as prose; JSON with nothing to clean keeps its spaces."""
+    if not text.startswith(("{", "[", '"')):
+        return clean_text(text)
     try:
-        value = json.loads(text) if text.startswith(("{", "[", '"')) else text
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        value = text
-    if value == text:  # no JSON, so it is prose
         return clean_text(text)
     cleaned = redact_value(strip_private_deep(value))
-    # Writing it anew would change its spaces and escapes.
     return text if cleaned == value else json.dumps(cleaned)
 
 
@@ -265,7 +277,7 @@ class _Importer:
 
     def import_record(self, number: int, kind: str, record: ExportRecord) -> None:
         """Import the checked record of a line; BadLine if it refers to a project or session that is not here."""
-        if self._tombstones and self._is_deleted(self._tombstones, kind, record):
+        if self._tombstones and self._note_deleted(self._tombstones, kind, record):
             self.deleted_count += 1
         elif kind == "lesson":
             self.lesson_records.append((number, record["lesson"]))
@@ -282,13 +294,13 @@ class _Importer:
         # What an agent imports is proposed: only a person can approve.
         elif kind == "memory" and not self._is_approved:
             self._insert_record(kind, record, status="candidate", decided_at=None, file="")
-        elif kind == "reflection" and not self._is_approved:  # it names a file, and agents are told its next step
+        elif kind == "reflection" and not self._is_approved:  # a reflection names a file, and agents get its next step
             self._insert_record(kind, record, status="moot", draft="")
         else:
             self._insert_record(kind, record)
 
-    def _is_deleted(self, tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
-        """Return whether a record is part of what was deleted here: by its session, its project or its words."""
+    def _note_deleted(self, tombstones: deletions.Tombstones, kind: str, record: ExportRecord) -> bool:
+        """Return whether a record was deleted here, by its session, project or words; remember the first two."""
         session = (record.get("host") or "", record.get("session") or "")
         if session in self._deleted_sessions:
             return True
@@ -330,7 +342,7 @@ class _Importer:
     def _import_session(self, record: ExportRecord) -> None:
         """Import a session; one that is here already only gets the times and the project that it lacks."""
         path = record["project"]
-        if path in self._deleted_projects:  # it has sessions from after it was deleted
+        if path in self._deleted_projects:  # this session is from after the project was deleted
             self._insert_record("project", self._deleted_projects.pop(path))
         project = fetch_value(self._connection, "select id from projects where path = ?", path)
         if path and not project:
@@ -338,9 +350,9 @@ class _Importer:
         is_new = self._insert_record("session", record, project=project, to_fill=0)
         session = self._find_session_id(record)
         if is_new:
-            return  # its columns are those of the line
-        # Its counts and times are widened by what the export knows more of.
+            return  # the new session has the columns of the line
         self._existing_sessions.add(session)
+        # The times of the existing session are widened by those of the export.
         changed = self._connection.execute(
             """
             update sessions set project = coalesce(project, :project), started_at = min(started_at, :started_at),

@@ -51,8 +51,12 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
     started = monotonic()
     parsed_event = read_event(agent, kind, payload)
     if parsed_event is None:
-        return EMPTY_ANSWER  # of no interest
+        return EMPTY_ANSWER  # hardwon does nothing about such events
     event = replace(clean_ids(parsed_event), id=event_id, at=time())
+
+    def ask() -> bytes | None:
+        return ask_worker(agent, kind, home, event_id, payload)
+
     worker_answer = None
     # While there is a pause, `hook.py` asks nobody: the worker must not see what is paused.
     if os.path.exists(os.path.join(home, paths.PAUSES)):
@@ -61,23 +65,29 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
         if pauses.is_paused(home, event.cwd, event.at):
             claims.mark_paused(home, event.session, event.at)
             return EMPTY_ANSWER
-        worker_answer = ask_worker(agent, kind, home, event_id, payload)
+        worker_answer = ask()
     if not worker_answer and _can_start_worker(home, event):
-        from hardwon.fallback import worker_start
-
         deadline = started + _WORKER_START_SECONDS
         if event.kind != "SessionStart":
             budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * _START_BUDGET_SHARE
             deadline = min(deadline, started + budget)
-        try:
-            worker_start.launch_worker(home)
-        except OSError as error:  # the session still gets what the manifest has
-            _log_error(home, kind, error)
-        worker_answer = ask_worker(agent, kind, home, event_id, payload)
-        while not worker_answer and monotonic() < deadline:
-            sleep(0.02)
-            worker_answer = ask_worker(agent, kind, home, event_id, payload)
+        worker_answer = _ask_new_worker(home, kind, ask, deadline)
     return worker_answer or _answer_from_manifest(event, home)
+
+
+def _ask_new_worker(home: str, kind: str, ask: Callable[[], bytes | None], deadline: float) -> bytes | None:
+    """Start a worker and ask it until it answers or the deadline has passed."""
+    from hardwon.fallback import worker_start
+
+    try:
+        worker_start.launch_worker(home)
+    except OSError as error:  # the session still gets what the manifest has
+        _log_error(home, kind, error)
+    worker_answer = ask()
+    while not worker_answer and monotonic() < deadline:
+        sleep(0.02)
+        worker_answer = ask()
+    return worker_answer
 
 
 def _can_start_worker(home: str, event: Event) -> bool:
@@ -100,7 +110,7 @@ def _is_worker_listening(home: str) -> bool:
         connection.settimeout(0.1)
         connection.connect(os.readlink(os.path.join(home, paths.SOCKET)))
     except (BlockingIOError, TimeoutError):
-        return True  # its queue of connections is full
+        return True  # the worker's queue of connections is full
     except OSError:
         return False
     finally:

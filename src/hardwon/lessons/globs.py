@@ -99,10 +99,12 @@ def _split_tokens(body: str) -> list[str]:
 
 def _compile_class(body: str, pos: int) -> tuple[str, int]:
     """Return the class that opened just before `pos`, and the position after it."""
-    negated = body[pos] in "!^"
-    first_pos = pos = pos + negated
+    is_negated = body[pos] in "!^"
+    if is_negated:
+        pos += 1
+    first_pos = pos
     items: list[str] = []
-    low = ""
+    low = ""  # the last single character, with which a range may begin
     # A `]` directly after the opening bracket is a member of the class.
     while (char := body[pos]) != "]" or pos == first_pos:
         if char == "-" and low and body[pos + 1] != "]":
@@ -116,13 +118,14 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
             pos = end
             low = ""
         else:
-            pos += char == "\\"
+            if char == "\\":
+                pos += 1
             low = body[pos]
             items.append(re.escape(low))
         pos += 1
     class_body = "".join(items)
     # No class matches a slash.
-    if negated:
+    if is_negated:
         source = f"[^/{class_body}]"
     elif re.match(f"[{class_body}]", "/"):
         source = f"(?!/)[{class_body}]"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon import paths, settings
 from hardwon.clock import format_iso
@@ -119,7 +119,13 @@ def build(home: str, now: float) -> BuildResult:
     return BuildResult(len(entries), tuple(left_out), tuple(faults), tuple(waiting))
 
 
-def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChange]]:
+class GatheredLessons(NamedTuple):
+    lessons: list[Lesson]
+    faults: list[str]
+    waiting: list[WaitingChange]
+
+
+def gather_lessons(home: str) -> GatheredLessons:
     """Return approved personal lessons and those of trusted repositories, all faults, and unapproved changes.
 
     A broken personal file stops the build, so that the person corrects it first; a repository's broken file is only
@@ -161,7 +167,7 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
                 continue
             used_names |= {lesson.id, lesson.slug}
             lessons.append(replace(lesson, project=project))
-    return lessons, faults, waiting
+    return GatheredLessons(lessons, faults, waiting)
 
 
 def _find_untrusted_files(trusted_hashes: Mapping[str, str]) -> list[str]:

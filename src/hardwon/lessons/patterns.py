@@ -277,8 +277,9 @@ def _walk_parts(items: Any) -> Iterator[tuple[Any, Any]]:
 def _measure_repeat_depth(items: Any) -> int:
     depth = 0
     for op, value in items:
+        own_depth = 1 if op in _REPEAT_OPS else 0
         for child in _list_children(op, value):
-            depth = max(depth, (op in _REPEAT_OPS) + _measure_repeat_depth(child))
+            depth = max(depth, own_depth + _measure_repeat_depth(child))
     return depth
 
 
@@ -305,8 +306,9 @@ def _sample_text(items: Any) -> str:
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             continue
         repeats = min(value[0], _SIGNS_PUMPED) if op in _REPEAT_OPS else 1
-        inner_texts = [_sample_text(child) for child in _list_children(op, value)[:1]]
-        parts.append((_sample_char(op, value) + "".join(inner_texts)) * repeats)
+        children = _list_children(op, value)  # of alternatives the first one is enough
+        inner_text = _sample_text(children[0]) if children else ""
+        parts.append((_sample_char(op, value) + inner_text) * repeats)
     return "".join(parts)[:_MAX_PATTERN_CHARS]
 
 

@@ -123,8 +123,18 @@ def read_statement_rules() -> tuple[StatementRule, ...]:
     rules = []
     for row in _read_table()["rules"]:
         patterns = tuple(_compile(rf"{row.get('lead', '')}(?P<said>)(?:{pattern})") for pattern in row["patterns"])
-        flags = (row.get("firm", False), row.get("question", False), row.get("fact", False), row.get("weak", False))
-        rules.append(StatementRule(row["name"], row["type"], row["begins"], patterns, *flags, tuple(row["examples"])))
+        rule = StatementRule(
+            name=row["name"],
+            type=row["type"],
+            begins=row["begins"],
+            patterns=patterns,
+            is_firm=row.get("firm", False),
+            may_be_question=row.get("question", False),
+            is_fact=row.get("fact", False),
+            is_weak=row.get("weak", False),
+            examples=tuple(row["examples"]),
+        )
+        rules.append(rule)
     return tuple(rules)
 
 
@@ -142,7 +152,7 @@ _REQUEST = re.compile(
     r"|, (?:sorry, )?(?:right|ok(?:ay)?|let'?s|shall we|should (?:we|I)|is that|do you)\b).*$",
     re.I,
 )
-# These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
+# Words before a match that make it a report of somebody's words, text to write, a question or a supposition.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed commented")
 _SUPPOSES = _join_words(
     r"""if should_(?:we|i|it) shall why (?<!not_)how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it
@@ -205,8 +215,10 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
     is_task_brief = len(prompt.split()) > MAX_CORRECTION_WORDS
     for sentence in _find_typed_sentences(prompt):
         match = match_statement(sentence, is_task_brief=is_task_brief)
-        if match and tokenize(match[1]) not in [tokenize(statement.quote) for statement in statements]:
-            rule, quote = match
+        if match is None:
+            continue
+        rule, quote = match
+        if tokenize(quote) not in [tokenize(statement.quote) for statement in statements]:
             memory_type = rule.type or guess_type(quote)
             statements.append(LastingStatement(memory_type, rewrite_statement(memory_type, quote), quote))
     return statements if len(statements) <= MAX_STATEMENTS else []
@@ -226,17 +238,16 @@ def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[Stat
         is_question = False
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
     starts = _find_starts(masked)
-    matches: list[tuple[int, StatementRule, str]] = []
+    matches: dict[int, tuple[StatementRule, str]] = {}  # by the positions where they begin
     for rule in read_statement_rules():
         if (is_question and not rule.may_be_question) or (is_task_brief and rule.is_weak):
             continue
         for match in _match_rule(rule, masked, starts[rule.begins]):
             if statement := _take_statement(rule, sentence, masked, match):
-                matches.append((match.start("said"), rule, statement))
+                matches.setdefault(match.start("said"), (rule, statement))
                 break
     # The match that begins first holds the most: "CI runs on 3.9, so no match statements".
-    first = min(matches, key=lambda found_match: found_match[0], default=None)
-    return (first[1], first[2]) if first else None
+    return matches[min(matches)] if matches else None
 
 
 def _match_rule(rule: StatementRule, sentence: str, starts: Sequence[int]) -> Iterator[re.Match[str]]:
@@ -491,7 +502,8 @@ def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
 
 def _unwrap_lines(lines: list[str]) -> Iterator[str]:
     """Join lines that an editor wrapped."""
-    joined = previous_line = ""
+    joined = ""
+    previous_line = ""
     for line in lines:
         is_continued = (
             len(previous_line) >= _WRAP_WIDTH

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
@@ -28,6 +28,7 @@ from hardwon.types import MEMORY_TYPES, Memory, replace
 MAX_MEMORY_CHARS = 2_000  # longest memory
 SHORTEST = 4  # shorter text says nothing in any script
 MAX_WAITING = 200
+_NOT_APPROVED = "nobody approved it here, so it is not told"
 STATE_NAMES = {"candidate": "proposed", "active": "approved"}
 
 
@@ -53,9 +54,22 @@ def propose(
     project = "" if memory_type == "user" else project
     if len(list_memories(connection, "candidate")) >= MAX_WAITING:
         raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
-    refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
+    if source == "person":
+        refuse_duplicate(connection, home, text, project, "active")
+    else:
+        refuse_duplicate(connection, home, text, project)
     memory = Memory(
-        0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
+        id=0,  # the database assigns it
+        key=clock.create_ulid(now),
+        type=memory_type,
+        text=text,
+        project=project,
+        session=session,
+        status="candidate",
+        source=source,
+        evidence=tuple(evidence),
+        file="",
+        at=now,
     )
     return insert_memory(connection, memory)
 
@@ -129,7 +143,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
 
 def find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
-    if memory.type == "user":  # it is in the home
+    if memory.type == "user":  # memories about the user are in the home
         return ""
     for page in list_unapproved_pages(connection, home, memory.project):
         if page.text == memory.text:
@@ -149,18 +163,18 @@ def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float
     """Approve a file that somebody else put into the repository."""
     file = os.path.basename(page.path)
     memory = Memory(
-        0,
-        clock.create_ulid(now),
-        page.type,
-        page.text,
-        page.project,
-        "",
-        "active",
-        "file",
-        page.sources,
-        file,
-        now,
-        now,
+        id=0,  # the database assigns it
+        key=clock.create_ulid(now),
+        type=page.type,
+        text=page.text,
+        project=page.project,
+        session="",
+        status="active",
+        source="file",
+        evidence=page.sources,
+        file=file,
+        at=now,
+        decided_at=now,
     )
     return insert_memory(connection, memory)
 
@@ -299,42 +313,61 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
     return [page for page in pages if page and page.text]
 
 
-def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
-    """Return what is wrong with the active memories: name, fault and fix for each."""
-    faults = list[tuple[str, str, str]]()
+class MemoryFault(NamedTuple):
+    """What is wrong with a memory or a file of memories, and what mends it."""
+
+    name: str
+    fault: str
+    fix: str
+
+
+def find_memory_faults(connection: Connection, home: str, project: str) -> list[MemoryFault]:
+    """Return what is wrong with the active memories, the files that nobody approved, and the index file."""
+    faults = list[MemoryFault]()
     checked_pages = list[memory_files.MemoryPage]()
     for memory in list_memories(connection, "active", project=project):
-        name = f"M{memory.id}"
         page = read_page(home, memory)
         if page is None:
             missing_file = f"its file is gone, a link or too large: {memory_files.get_memory_path(home, memory)}"
-            faults.append((name, missing_file, f"hardwon memory approve M{memory.id}, or retire {memory.id}"))
+            fix = f"hardwon memory approve M{memory.id}, or retire {memory.id}"
+            faults.append(MemoryFault(f"M{memory.id}", missing_file, fix))
             continue
-        if not page.text:
-            faults.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire M{memory.id}"))
-        if page.is_edited:
-            faults.append(
-                (name, "its file says something else than was approved", f"hardwon memory approve M{memory.id}")
-            )
-        elif not is_approved(connection, memory, page):
-            faults.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve M{memory.id}"))
-        if len(page.text) > MAX_MEMORY_CHARS:
-            faults.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
-        twin = next((other for other in checked_pages if is_same_statement(other.text, page.text)), None)
-        if twin:
-            faults.append((name, f"it says what M{twin.number} says", f"hardwon memory retire M{memory.id}"))
-        opposite = next((other for other in checked_pages if is_contradiction(page.text, other.text)), None)
-        if opposite:
-            conflict = f"it and M{opposite.number} speak against each other"
-            faults.append((name, conflict, f"hardwon memory retire M{memory.id}, or retire {opposite.number}"))
+        faults += _find_page_faults(connection, memory, page, checked_pages)
         checked_pages.append(page)
     for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)
-        faults.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
+        faults.append(MemoryFault(file, _NOT_APPROVED, f"hardwon memory approve {file}"))
     return [*faults, *_find_index_faults(memory_files.get_project_folder(home, project))]
 
 
-def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
+def _find_page_faults(
+    connection: Connection,
+    memory: Memory,
+    page: memory_files.MemoryPage,
+    earlier_pages: Sequence[memory_files.MemoryPage],
+) -> Iterator[MemoryFault]:
+    """Yield what is wrong with the file of an active memory, by itself or beside the files before it."""
+    name = f"M{memory.id}"
+    approve_command = f"hardwon memory approve {name}"
+    retire_command = f"hardwon memory retire {name}"
+    if not page.text:
+        yield MemoryFault(name, f"its file says nothing: {page.path}", retire_command)
+    if page.is_edited:
+        yield MemoryFault(name, "its file says something else than was approved", approve_command)
+    elif not is_approved(connection, memory, page):
+        yield MemoryFault(name, _NOT_APPROVED, approve_command)
+    if len(page.text) > MAX_MEMORY_CHARS:
+        yield MemoryFault(name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two")
+    twin = next((other for other in earlier_pages if is_same_statement(other.text, page.text)), None)
+    if twin:
+        yield MemoryFault(name, f"it says what M{twin.number} says", retire_command)
+    opposite = next((other for other in earlier_pages if is_contradiction(page.text, other.text)), None)
+    if opposite:
+        conflict = f"it and M{opposite.number} speak against each other"
+        yield MemoryFault(name, conflict, f"{retire_command}, or retire {opposite.number}")
+
+
+def _find_index_faults(folder: str) -> Iterator[MemoryFault]:
     """Yield files missing from the index file, and its entries without a file."""
     path = memory_files.find_index_file(folder)
     if not path:
@@ -342,6 +375,6 @@ def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
     listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", paths.read_text(path, errors="replace")))
     names = set(memory_files.list_file_names(folder))
     for name in sorted(names - listed):
-        yield name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})"
+        yield MemoryFault(name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})")
     for name in sorted(listed - names - set(memory_files.INDEX_FILES)):
-        yield os.path.basename(path), f"it lists {name}, which is not there", "take the line out"
+        yield MemoryFault(os.path.basename(path), f"it lists {name}, which is not there", "take the line out")

@@ -138,13 +138,20 @@ def read_memory_file(path: str, project: str) -> MemoryPage | None:
     body = body.strip()
     text = make_printable(clean_text(body)).strip()
     name_prefix = os.path.basename(path).partition("_")[0]
-    memory_type = next(
-        (candidate for candidate in (fields.get("type", ""), name_prefix) if candidate in MEMORY_TYPES), "project"
-    )
+    possible_types = (fields.get("type", ""), name_prefix)
+    memory_type = next((name for name in possible_types if name in MEMORY_TYPES), "project")
     description = to_printable_line(clean_text(fields.get("description", "")), 200) or to_printable_line(text, 120)
     sources = tuple(part.strip() for part in fields.get("source", "").split(",") if part.strip())
     return MemoryPage(
-        0, memory_type, text[:MAX_FILE_BYTES], description, project, path, fields.get("updated", ""), sources, False
+        number=0,  # this and `is_edited` are for the caller, who knows what was approved
+        type=memory_type,
+        text=text[:MAX_FILE_BYTES],
+        description=description,
+        project=project,
+        path=path,
+        updated=fields.get("updated", ""),
+        sources=sources,
+        is_edited=False,
     )
 
 

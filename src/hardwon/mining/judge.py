@@ -168,7 +168,7 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
                 if number > last and episode.host in _ORDERED_AGENTS:
                     return steps
                 for step in reader.read_line(number, line):
-                    is_hidden = private_turns.should_hide(step) or is_excluded(step)
+                    is_hidden = private_turns.check_next_step(step) or is_excluded(step)
                     if step.kind == "call" and is_hidden:
                         hidden_calls.add(step.call)
                     elif step.kind == "call":

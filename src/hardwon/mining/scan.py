@@ -25,7 +25,7 @@ from hardwon.mining.transcript_reading import MeasuredPortion, TranscriptFile, r
 from hardwon.store import candidates, deletions, transcripts
 from hardwon.store.candidates import Candidate, Scan
 from hardwon.store.db import Connection
-from hardwon.types import ReadPosition, frozen
+from hardwon.types import MINED_TIER, TAG_TIER, ReadPosition, frozen
 
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
 _NEW_OBJECTS_BEFORE_COLLECTION = 50_000  # Python's default is 700
@@ -41,7 +41,7 @@ class ScanRequest:
     scan_paths: Sequence[str] = ()
     agent: str = ""
     since: float = 0.0
-    tiers: Sequence[int] = (1, 2)
+    tiers: Sequence[int] = (TAG_TIER, MINED_TIER)
 
 
 @frozen
@@ -91,7 +91,7 @@ def scan_transcripts(
     values: Mapping[str, Any],
     *,
     kind: str,
-    tiers: Sequence[int] = (1, 2),
+    tiers: Sequence[int] = (TAG_TIER, MINED_TIER),
     report_progress: Callable[[int], None] = lambda size: None,
 ) -> ScanResult:
     """Read the files, refresh the candidates, and record the scan.

@@ -83,7 +83,7 @@ def _read_portions(
         visible_steps: list[Step] = []
         for number, line in numbered:
             for step in reader.read_line(number, line):
-                if private_turns.should_hide(step) or is_excluded(step):
+                if private_turns.check_next_step(step) or is_excluded(step):
                     has_hidden_steps = True
                 elif step.kind == "person" and is_only_for_hardwon(step.text):
                     continue  # a decision about lessons does not correct a call

@@ -62,39 +62,48 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     if event.kind == "PreToolUse" and not is_denied_call:
         return None
     marker_folder = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
-    latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
-    # It exists while the agent answers a prompt for hardwon.
+    # The marker of a hardwon turn exists while the agent answers a prompt that was only for hardwon.
     hardwon_turn_folder = claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX)
     hardwon_turn = os.path.join(hardwon_turn_folder, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
-        agent_prompt = extract_agent_prompt(event.prompt)
-        if _is_private_prompt(event.prompt):
-            for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
-                claims.take(os.path.join(marker_folder, name), event.id, event.at)
+        prompt = _filter_prompt(event, marker_folder, hardwon_turn)
+        if prompt is None:
             return None
-        if is_only_for_hardwon(event.prompt):
-            claims.release(latest_marker)
-            claims.take(hardwon_turn, event.id, event.at)
-            return None
-        if agent_prompt:  # only a person's words end a private turn; the agent's own messages and empty prompts do not
-            claims.release(latest_marker)
-            claims.release(hardwon_turn)
-        elif event.prompt.strip():
-            return None  # the agent wrote all of it
-        event = replace(event, prompt=agent_prompt)
+        event = replace(event, prompt=prompt)
     elif event.kind == "Stop" and not event.subagent_id and os.path.exists(hardwon_turn):
-        event = replace(event, message="")  # it is about hardwon
+        event = replace(event, message="")  # the answer is about hardwon
     turn_names = _list_turn_names(event)
     markers = [os.path.join(marker_folder, name) for name in (claims.LATEST_MARKER, *turn_names)]
     is_private_turn = any(map(os.path.exists, markers))
     if not is_private_turn:
         return _clean_event(event, values)
-    if event.kind == "SubagentStart":  # it may outlast the turn, so it gets a marker of its own
+    if event.kind == "SubagentStart":  # a subagent may outlast the turn, so it gets a marker of its own
         for name in turn_names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
     if _is_call(event):
         return None
     return _strip_content(event)
+
+
+def _filter_prompt(event: Event, marker_folder: str, hardwon_turn: str) -> str | None:
+    """Return what may be stored of a prompt, None for nothing, and move the markers: a prompt begins or ends turns."""
+    latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
+    if _is_private_prompt(event.prompt):
+        for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
+            claims.take(os.path.join(marker_folder, name), event.id, event.at)
+        return None
+    if is_only_for_hardwon(event.prompt):
+        claims.release(latest_marker)
+        claims.take(hardwon_turn, event.id, event.at)
+        return None
+    agent_prompt = extract_agent_prompt(event.prompt)
+    # Only a person's words end a private turn; the agent's own messages and empty prompts do not.
+    if agent_prompt:
+        claims.release(latest_marker)
+        claims.release(hardwon_turn)
+    elif event.prompt.strip():
+        return None  # the agent wrote all of the prompt
+    return agent_prompt
 
 
 def _is_private_prompt(prompt: str) -> bool:

@@ -112,16 +112,11 @@ def map_strings(
             for name, inner in item.items():
                 renamed = change(name, "") if isinstance(name, str) else name
                 new_dict[renamed] = None  # now, so that the keys keep their order
-                inner_key = name
-                if is_covered:
-                    inner_key = key
-                elif name == "value":
-                    inner_key = item.get("name", item.get("key"))
-                if not isinstance(inner_key, str):
-                    inner_key = ""
+                inner_key = key if is_covered else _get_key_of_value(item, name)
                 waiting.append((inner, new_dict, renamed, inner_key))
         elif isinstance(item, list | tuple):
-            parent[slot] = new_list = [None] * len(item)
+            new_list = [None] * len(item)
+            parent[slot] = new_list
             waiting += [(inner, new_list, index, key) for index, inner in enumerate(item)]
         else:
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
@@ -130,6 +125,12 @@ def map_strings(
             else:
                 parent[slot] = item
     return root[0]
+
+
+def _get_key_of_value(item: dict[Any, Any], name: Any) -> str:
+    """Return the key that says what a value in an object is: its own, or the name beside it in name and value."""
+    key = item.get("name", item.get("key")) if name == "value" else name
+    return key if isinstance(key, str) else ""
 
 
 def _find_spots(folded_text: str) -> list[tuple[int, str]]:

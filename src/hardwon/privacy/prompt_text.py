@@ -88,13 +88,12 @@ def is_only_for_hardwon(prompt: str) -> bool:
     text = _strip_program_text(prompt)
     if not text:
         return False
-    # No command has more words, and a prompt may be a whole file.
-    words = text.split(None, 40)
-    first_word = words[0].lower()
-    if first_word.startswith(_OUR_COMMANDS) or first_word == "/hardwon":
+    first_word, *_ = text.split(maxsplit=1)
+    if first_word.lower().startswith(_OUR_COMMANDS) or first_word.lower() == "/hardwon":
         return True
-    if words[0] == "hardwon":
-        words_after_name = _strip_quoted(text).split(None, 40)[1:]
+    if first_word == "hardwon":
+        # No command has more words, and a prompt may be a whole file.
+        words_after_name = _strip_quoted(text).split(maxsplit=40)[1:]
         if _is_command(words_after_name):
             return True
     return not strip_lesson_blocks(text).strip()
@@ -114,7 +113,8 @@ def _is_command(words: Sequence[str]) -> bool:
 def _is_argument(word: str) -> bool:
     """Return whether a word is an option, a number, an id, a slug, a path or a setting: no sentence has it."""
     bare = word.strip(",")
-    bare = bare.partition(":")[2] or bare  # `L:3`
+    _, _, after_colon = bare.partition(":")  # `L:3`
+    bare = after_colon or bare
     number = bare[1:] if bare[:1].isalpha() else bare  # `L3`
     is_slug = len(bare) > 5 and "-" in bare[1:-1]
     if number.isdigit() or is_slug or bare in ("all", "true", "false"):

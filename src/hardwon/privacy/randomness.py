@@ -116,7 +116,7 @@ def is_random(run: str) -> bool:
     if _is_hex(run):
         # Not as short as SHA-256 in hex, nor as long as SHA-384 or SHA-512.
         return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
-    # Without the pieces in hex, such as those of a UUID at the end of a name.
+    # Pieces in hex, such as those of a UUID at the end of a name, are left out.
     pieces = [piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)]
     return _has_random_letters("-".join(pieces))
 

@@ -237,9 +237,8 @@ def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_tex
             continue
         match = _compile_pattern(rule.pattern, is_folded).match(text, position)
         if match and _is_secret(rule.flags, match):
-            span = match.span(match.lastgroup or 0)
-            scanned_end = span[1]
-            yield span
+            start, scanned_end = match.span(match.lastgroup or 0)
+            yield start, scanned_end
 
 
 def _find_spots(rule: SecretRule, literals: Sequence[str], haystack: str) -> list[int]:
@@ -322,7 +321,7 @@ def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
         return not _is_placeholder(value) and not _is_label(value)
     parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
     if not all(part.isalnum() for part in parts):
-        return True  # it has other signs
+        return True  # words in a sentence have no such signs
     if len(parts) == 1:
         return not value.isalpha()
     # `Zq81vT-Hunter2x`, but not `base64-encoded` or `test-user-2`
@@ -341,7 +340,7 @@ class _SecretName:
         self.end = end
         self.promise = promise
         self.is_upper = spelled == spelled.upper()  # like an environment variable
-        # It says whose key or token it is, like `github_token`; for `key`, `_find_names` has checked the prefix.
+        # A specific name says whose key or token it is, like `github_token`; `_find_names` checked the prefix of `key`.
         self.is_specific = preceding.isalnum() or preceding in ("_", "-", ".") or spelled[:3].lower() == "key"
         self.is_short = not self.is_specific and spelled.lower() == "pass"  # also a word in test reports
 
@@ -351,10 +350,10 @@ def _find_named_spans(text: str, folded_text: str, stems: Sequence[str]) -> Iter
     scanned_end = 0
     for name in _find_names(text, folded_text, stems):
         if name.start < scanned_end:
-            continue  # it is part of the secret before
+            continue  # the name is part of the secret before
         span = _find_value(text, name)
         if span:
-            scanned_end = span[1]
+            _, scanned_end = span
             yield span
 
 
@@ -425,18 +424,23 @@ def _find_value(text: str, name: _SecretName) -> tuple[int, int] | None:
         return quoted.span("value") if _is_quoted_secret(text, name, join, quoted) else None
     if join["typed"] or join["quoted_only"]:
         return None
+    return _find_bare_value(text, name, join)
+
+
+def _find_bare_value(text: str, name: _SecretName, join: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span of the secret without quotes after a name; None if there is none."""
     bare = _compile_pattern(_PATTERNS["element" if join["sign"] == ">" else "bare"]).match(text, join.end())
     if not bare:
         return None
     is_own_line = "**" in join[0] or _is_own_line(text, name)
-    span = bare.span("value")
+    start, end = bare.span("value")
     if is_own_line and not join["gap"] and not join["cell"]:
         rest = _compile_pattern(_PATTERNS["rest"]).match(text, join.end())
         if rest and not rest[0].endswith((",", ";")):
-            span = rest.span()
-    if not _is_bare_secret(text, name, join, text[span[0] : span[1]], is_own_line):
+            start, end = rest.span()
+    if not _is_bare_secret(text, name, join, text[start:end], is_own_line=is_own_line):
         return None
-    return span
+    return start, end
 
 
 def _is_block_secret(value: str) -> bool:
@@ -448,8 +452,14 @@ def _is_block_secret(value: str) -> bool:
 
 def _is_in_table(text: str, name: _SecretName) -> bool:
     """Return whether a name is in a row of a Markdown table, whose line may have a diff sign or a number before it."""
-    line = text[max(name.start - 120, 0) : name.start].rpartition("\n")[2]
+    line = _get_line_before(text, name.start, max_chars=120)
     return line.lstrip(" \t+-0123456789\u2192").startswith("|")
+
+
+def _get_line_before(text: str, position: int, *, max_chars: int) -> str:
+    """Return the end of the line that leads up to a position."""
+    _, _, line = text[max(position - max_chars, 0) : position].rpartition("\n")
+    return line
 
 
 def _is_variable_name(text: str, name: _SecretName) -> bool:
@@ -461,7 +471,8 @@ def _is_variable_name(text: str, name: _SecretName) -> bool:
 def _is_option(text: str, name: _SecretName) -> bool:
     """Return whether the name is the end of an option such as `--db-password`."""
     preceding = text[max(name.start - 48, 0) : name.start].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
-    return preceding.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
+    _, _, word = preceding.rpartition(" ")
+    return word.lstrip("\"'`([{").startswith("-")
 
 
 def _is_own_line(text: str, name: _SecretName) -> bool:
@@ -477,8 +488,7 @@ def _is_set_with_gap(text: str, name: _SecretName) -> bool:
 
 def _get_line_lead(text: str, name: _SecretName) -> str:
     """Return the text before a name on its line, without diff and list markers and line numbers."""
-    preceding = text[max(name.start - 120, 0) : name.start]
-    line = preceding.rpartition("\n")[2].rpartition("\\n")[2]
+    _, _, line = _get_line_before(text, name.start, max_chars=120).rpartition("\\n")
     line = fold_case(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
     return line.strip(" \t+-0123456789\u2192>|*#\"'")
 
@@ -490,9 +500,9 @@ def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted:
         return False
     if len(value) > _MAX_JUDGED_CHARS:
         return " " not in value[:_MAX_JUDGED_CHARS]
-    line = text[max(name.start - _MAX_JUDGED_CHARS, 0) : name.start].rpartition("\n")[2]
+    line = _get_line_before(text, name.start, max_chars=_MAX_JUDGED_CHARS)
     if quoted["quote"] not in join["shut"] and line.count(quoted["quote"]) % 2:
-        return False  # this quote closes a string that contains the name
+        return False  # the quote closes a string that contains the name
     if join["sign"] == ">" or _is_placeholder(value):
         return False
     if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key_like(value):
@@ -597,7 +607,7 @@ def _has_telling_word(value: str) -> bool:
     return not SECRET_NAME_WORDS.isdisjoint(map(fold_case, _compile_pattern(_PATTERNS["humps"]).findall(value)))
 
 
-def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: str, *, is_own_line: bool) -> bool:
     """Judge a value without quotes, which may be code such as a variable, a call or a type.
 
     A value that is too long to be judged counts as a secret. `is_own_line` tells that nothing of weight precedes the
@@ -622,7 +632,7 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
         return False  # a test runner's `PASS`
     if name.promise == _WEAK or name.is_short:
         return _is_secret_of_weak_name(name, join, value)
-    return _is_secret_of_strong_name(text, name, join, value, is_own_line)
+    return _is_secret_of_strong_name(text, name, join, value, is_own_line=is_own_line)
 
 
 def _is_secret_in_cell(name: _SecretName, value: str) -> bool:
@@ -647,7 +657,9 @@ def _is_secret_of_weak_name(name: _SecretName, join: re.Match[str], value: str) 
     return (name.is_upper and is_tight) or _is_mixed_value(name, value)
 
 
-def _is_secret_of_strong_name(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+def _is_secret_of_strong_name(
+    text: str, name: _SecretName, join: re.Match[str], value: str, *, is_own_line: bool
+) -> bool:
     """Judge a bare value after a name such as `password`: it is a secret unless it is a word that stands for one."""
     if _has_shape("number", value):
         return value.isdigit() and len(value) > 3

@@ -31,16 +31,18 @@ def _read_blocks() -> list[tuple[str, Fields]]:
     """Return the blocks of the table, each with its kind, without the examples."""
     # The hook reads this as well. It takes 0.2 ms; JSON or TOML would take several, and escape every backslash.
     blocks: list[tuple[str, Fields]] = []
+    fields: Fields = {}  # of the last block
     with open(TABLE_PATH, encoding="utf-8") as file:
         lines = file.read().split("\n")
     for line in lines:
         if not line or line[0] in "#>":
             continue
         if line[0] == "[":
-            blocks.append((line[1:-1], {}))
+            fields = {}
+            blocks.append((line[1:-1], fields))
         else:
             name, _, value = line.partition(":")
-            blocks[-1][1].setdefault(name, []).append(value[1:])
+            fields.setdefault(name, []).append(value[1:])
     return blocks
 
 

@@ -51,7 +51,8 @@ def trim_text(text: str, max_length: int) -> str:
     """Cut a text to `max_length`: two thirds from the head, one from the tail, and a note of the cut between them."""
     if len(text) <= max_length:
         return text
-    head = tail = text
+    head = text
+    tail = text
     full_length = len(text)
     if isinstance(text, Excerpt):
         head = text.head
@@ -99,13 +100,15 @@ def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
         if isinstance(item, str):
             parent[slot] = trim_text(item, string_limit)
         elif isinstance(item, dict):
-            parent[slot] = new_dict = _cut_keys(item, string_limit, item_limit)
+            new_dict = _cut_keys(item, string_limit, item_limit)
+            parent[slot] = new_dict
             waiting += [(inner, new_dict, name) for name, inner in new_dict.items()]
             if len(item) > item_limit:
                 omitted_count = len(item) - item_limit + _read_omitted_count(item.get("…"))
                 new_dict["…"] = trim_text(_format_keys_note(omitted_count), string_limit)
         elif isinstance(item, list | tuple):
-            parent[slot] = new_list = list(item[:item_limit])
+            new_list = list(item[:item_limit])
+            parent[slot] = new_list
             waiting += [(inner, new_list, index) for index, inner in enumerate(new_list)]
             if len(item) > item_limit:
                 omitted_count = len(item) - item_limit + _read_omitted_count(item[-1])
@@ -262,5 +265,5 @@ def remove_margins(text: str) -> str:
     head, mark, rest = text.partition(_CUT_START)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:
-        return text  # it was not cut, whatever the text itself says
+        return text  # `cut_with_margins` did not cut it, whatever the text itself says
     return Excerpt(head[:-MARGIN_CHARS], tail[MARGIN_CHARS:], int(number) + 2 * MARGIN_CHARS)

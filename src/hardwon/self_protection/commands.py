@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from hardwon import paths, projects
 from hardwon.agents import AGENT_NAMES
-from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
+from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _DECIDING_VERBS = {
     "unpause": (),
     "ratify": (),
     "discard": (),
-    "approve": (),  # this and the two above exist only as prompts that a person types to an agent
+    "approve": (),  # `ratify`, `discard` and `approve` exist only as prompts that a person types to an agent
 }
 _SHOWING_OPTIONS = {
     "trust": ("--list",),
@@ -80,7 +80,7 @@ _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "fish", ".", "source")
 _PRINTING_PROGRAMS = ("echo", "printf")  # what they print may be piped to a shell
 _LOOKUP_PROGRAMS = ("which", "command", "type", "whence", "where", "realpath", "readlink")
-_SCHEDULERS = ("at", "batch", "crontab")  # they run what they read, without the agent's variables
+_SCHEDULERS = ("at", "batch", "crontab")  # run what they read, without the agent's variables
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (
@@ -135,7 +135,7 @@ def judge_call(event: Event, home: str) -> str:
 
 def _judge_command(command: str, event: Event, home: str) -> str:
     """Return why an agent may not run this shell command; empty if it may."""
-    # Two searches in the text rule out almost every call; parsing comes after them.
+    # Two searches in the text rule out almost every call, so parsing comes after them.
     unbroken = command.replace("\\\n", "")  # a line may go on within a name
     mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
     can_write = _can_write_own_files(unbroken, event.cwd, home)
@@ -165,7 +165,7 @@ def _is_only_hardwon(parsed: ParsedCommand) -> bool:
         if simple.program != PROGRAM_NAME:
             return False
         if any(word.startswith("--out") for word in simple.words):
-            return False  # this option names a file to write
+            return False  # --out names a file to write
     return True
 
 
@@ -295,7 +295,7 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
         inner = _parse_nested(script, depth + 1)
         if inner is not None:
             simples += inner.simple_commands
-            redirections += [(len(command), file) for _, file in inner.redirections]
+            redirections += [replace(redirection, start=len(command)) for redirection in inner.redirections]
             loop_words += inner.loop_words
     return ParsedCommand(tuple(simples), tuple(redirections), tuple(loop_words))
 

@@ -210,7 +210,8 @@ def judge_mcp_call(event: Event, home: str) -> str:
 
     Its name tells whether it only reads, and a tool that copies only reads its source.
     """
-    words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
+    _, _, tool_name = event.tool.rpartition("__")
+    words = set(tool_name.lower().replace("-", "_").split("_"))
     is_reading = not words.isdisjoint(_READING_WORDS) and words.isdisjoint(_WRITING_WORDS)
     if is_reading:
         return ""
@@ -283,7 +284,8 @@ def judge_long_command(command: str, home: str) -> str:
     """
     for position in iter_mentions(command, os.path.basename(home)):
         # The simple command as far as the home: `echo x > /home/dev/` or `rm -r /home/dev/`.
-        piece = unquote_part(command[max(position - SCANNED_CHARS, 0) : position]).rpartition("\n")[2]
+        scanned_text = unquote_part(command[max(position - SCANNED_CHARS, 0) : position])
+        _, _, piece = scanned_text.rpartition("\n")
         words = piece.split()
         before_path, _, path_start = piece.rpartition(" ")
         is_redirected = ">" in path_start or before_path.rstrip().endswith(">")

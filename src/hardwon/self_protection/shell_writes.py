@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hardwon.shell.parsing import ParsedCommand, SimpleCommand
+    from hardwon.shell.parsing import LoopWord, ParsedCommand, SimpleCommand
 
 
 @frozen
@@ -126,22 +126,23 @@ _MAX_DEFAULT_DEPTH = 5  # `${A:-${B:-…}}`
 
 def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrite]:
     """Yield each path that a command writes, in order, following `cd` and assignments."""
+    from hardwon.shell.parsing import Redirection  # edits come to this module without parsing a command
+
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
     # xargs may get any word of the command line as a file name.
-    mentioned_words = [value for _, value in parsed.loop_words]
+    mentioned_words = [loop_word.word for loop_word in parsed.loop_words]
     for simple in parsed.simple_commands:
         mentioned_words += simple.words[1:]
-    steps: list[tuple[int, SimpleCommand | str]] = [(simple.start, simple) for simple in parsed.simple_commands]
-    steps += parsed.redirections
+    steps: list[SimpleCommand | Redirection] = [*parsed.simple_commands, *parsed.redirections]
     # In the order of the text, because `cd` and assignments count for what follows them.
-    steps.sort(key=lambda step: step[0])
+    steps.sort(key=lambda step: step.start)
     loop_words = list(parsed.loop_words)
     patterns = set[str]()
-    for start, step in steps:
-        while loop_words and loop_words[0][0] <= start:
+    for step in steps:
+        while loop_words and loop_words[0].start <= step.start:
             _set_loop_variable(loop_words, variables, home)
-        if isinstance(step, str):
-            yield FileWrite(resolve_path(step, variables["PWD"], variables), "")
+        if isinstance(step, Redirection):
+            yield FileWrite(resolve_path(step.path, variables["PWD"], variables), command_text="")
             continue
         _set_variables(step, variables)
         if step.program in ("cd", "pushd"):
@@ -183,25 +184,25 @@ def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
             variables[name] = _expand_tilde(_fill_variables(value, variables))
 
 
-def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, str], home: str) -> None:
+def _set_loop_variable(loop_words: list[LoopWord], variables: dict[str, str], home: str) -> None:
     """Take the words of one `for` from the list; set its variable to its first value in the home, else to its first."""
-    _, name = loop_words.pop(0)
+    name = loop_words.pop(0).word
     values = []
     if _is_in(loop_words, 0):
         loop_words.pop(0)
         # A name followed by `in` begins the next loop.
         while loop_words and not _is_in(loop_words, 1):
-            _, word = loop_words.pop(0)
-            values.append(resolve_path(word, variables["PWD"], variables))
+            value = loop_words.pop(0).word
+            values.append(resolve_path(value, variables["PWD"], variables))
     if not values:
         return
     values_in_home = [value for value in values if value.startswith(home)]
     variables[name] = values_in_home[0] if values_in_home else values[0]
 
 
-def _is_in(loop_words: Sequence[tuple[int, str]], index: int) -> bool:
+def _is_in(loop_words: Sequence[LoopWord], index: int) -> bool:
     """Return whether the word at this place is the `in` of a loop."""
-    return index < len(loop_words) and loop_words[index][1] == "in"
+    return index < len(loop_words) and loop_words[index].word == "in"
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
@@ -300,7 +301,10 @@ def _split_choices(text: str) -> list[str]:
     choices = [""]
     level = 0
     for char in text:
-        level += (char == "{") - (char == "}")
+        if char == "{":
+            level += 1
+        elif char == "}":
+            level -= 1
         if char == "," and not level:
             choices.append("")
         else:
@@ -390,20 +394,27 @@ def _find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
     operands = _find_operands(words, (*rule.options, *rule.options_with_value))
     if program == "rsync" and "--remove-source-files" in options:
         yield from operands
-    elif rule.operands == "all":
+    else:
+        yield from _find_written_operands(rule, operands, folders=values)
+
+
+def _find_written_operands(rule: WriteRule, operands: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
+    """Yield the operands that a program writes, and the copies it makes; `folders` are given by an option."""
+    if rule.operands == "all":
         for operand in operands:
             yield operand
-            if ":" in operand:  # socat UNIX-CONNECT:PATH,fork
-                yield operand.partition(":")[2].partition(",")[0]
+            _, colon, address = operand.partition(":")
+            if colon:  # socat UNIX-CONNECT:PATH,fork
+                yield address.partition(",")[0]
     elif rule.operands == "first":
         yield from operands[:1]
-    elif rule.operands == "last" and not values:
+    elif rule.operands == "last" and not folders:
         yield from operands[-1:]
         # If the last operand is a folder, each source goes into it under its own name.
         for source in operands[:-1]:
             yield os.path.join(operands[-1], os.path.basename(source.rstrip("/")))
     elif rule.operands == "last":  # `-t FOLDER` names the folder instead
-        for folder in values:
+        for folder in folders:
             for source in operands:
                 yield os.path.join(folder, os.path.basename(source))
 
@@ -465,7 +476,8 @@ def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> l
 
 def _find_second_operand(words: Sequence[str]) -> Iterator[str]:
     """Yield the second operand, which names the output of programs such as `uniq IN OUT`."""
-    yield from _find_operands(words, ("-f", "-s", "-w", "-c", "-l", "-o", "-g"))[1:2]
+    operands = _find_operands(words, options_with_value=("-f", "-s", "-w", "-c", "-l", "-o", "-g"))
+    yield from operands[1:2]
 
 
 def _find_dd_writes(words: Sequence[str]) -> Iterator[str]:
@@ -497,7 +509,7 @@ def _writes_placeholder(run_words: Sequence[str]) -> bool:
     end = end_marks[0] if end_marks else len(run_words)
     program = run_words[0].rpartition("/")[2] if run_words else ""
     for written_word in _find_written_words(program, run_words[:end]):
-        # Not a name that was built from the placeholder, such as that of a copy in another folder.
+        # A name that was built from the placeholder, such as that of a copy in another folder, is another file's.
         if _STDIN_PLACEHOLDER in written_word and written_word in run_words:
             return True
     return False
@@ -505,7 +517,7 @@ def _writes_placeholder(run_words: Sequence[str]) -> bool:
 
 def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield the folder that tar extracts into, or the archive that it writes."""
-    # The first word may be letters without a dash: `tar xf FILE`.
+    # The options may be letters without a dash: `tar xf FILE`.
     bundled = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     options = _find_options([*words[:1], f"-{bundled}", *words[1:]], ("-f", "-C"))
     if not options.isdisjoint(("-x", "--extract", "--get")):
@@ -545,7 +557,7 @@ def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
     for database in databases:
         path, _, query = database.partition("?")
         is_read_only = has_read_only_option or "mode=ro" in query or "immutable=1" in query
-        # Without commands the statements come from the input, which may write.
+        # If the command line has no statements, they come from the input, which may write.
         is_only_read = bool(commands) and only_reads
         if not is_read_only and not is_only_read:
             yield path if database.startswith("file:") else database
@@ -565,7 +577,7 @@ def _is_reading_sql(sql: str) -> bool:
             other_lines.append(line)
     statements = "\n".join(other_lines).split(";")
     for statement in dot_commands + statements:
-        first_word = "".join(statement.split()[:1])
+        first_word = next(iter(statement.split()), "")
         if first_word and first_word not in _SQL_READ_WORDS:
             return False
         if any(word in statement for word in _SQL_WRITE_WORDS.get(first_word, ())):

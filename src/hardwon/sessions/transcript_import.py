@@ -257,7 +257,7 @@ class TranscriptState:
         """Yield the events that a step reports."""
         self.session = step.session or self.session
         self._at = parse_timestamp(step.at) or self._at
-        is_hidden = self._private_turns.should_hide(step)
+        is_hidden = self._private_turns.check_next_step(step)
         self.has_hidden_steps |= is_hidden
         if step.kind == "person":
             yield from self._process_prompt(step)

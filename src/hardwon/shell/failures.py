@@ -8,11 +8,12 @@ error: these depend on the files as they are now.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
 from hardwon.shell.complaints import find_blame_marks, fold_name, is_blame, list_named_words
+from hardwon.shell.parsing import SimpleCommand
 from hardwon.shell.working_commands import (
     READ_ONLY_PROGRAMS,
     REPORTING_PROGRAMS,
@@ -381,23 +382,27 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     first = text[:MAX_INSPECTED_CHARS].lstrip().partition("\n")[0].strip()
     if "[" in first:  # most lines have no colours, and finding that out with the pattern takes longer
         first = _COLOUR.sub("", first).strip()
-    is_error = bool(_BEGINS_AS_ERROR.match(first) or (command and _MISUSE.match(first)))
-    is_error = is_error or bool(command and _NOTHING_SELECTED.match(first))
+    begins_as_error = _BEGINS_AS_ERROR.match(first) is not None
     if not command:
-        return is_error
-    end = text[-_MAX_END_CHARS:]
-    is_lost_connection = has_bad_exit = False
-    if not is_error and any(map(f"{first}\n{end}".__contains__, ("ECONNREFUSED", "xit", "XIT"))):
-        last_lines = [line.strip() for line in end.splitlines() if line.strip()][-_LAST_LINES:]
-        is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
-        has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
-    if not (is_error or is_lost_connection or has_bad_exit):
+        return begins_as_error
+    is_error = begins_as_error or bool(_MISUSE.match(first) or _NOTHING_SELECTED.match(first))
+    if not is_error and not _ends_as_error(first, text[-_MAX_END_CHARS:]):
         return _has_complaint(command, text)
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
         is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(first))
         return is_of_git or bool(_MISUSE.match(first)) or _has_complaint(command, text)
     return True
+
+
+def _ends_as_error(first: str, end: str) -> bool:
+    """Return whether a result's first or last lines tell of a refused connection or an exit status."""
+    if not any(map(f"{first}\n{end}".__contains__, ("ECONNREFUSED", "xit", "XIT"))):
+        return False  # most results, without the patterns
+    last_lines = [line.strip() for line in end.splitlines() if line.strip()][-_LAST_LINES:]
+    if any(map(_REFUSED_CONNECTION.match, [first, *last_lines])):
+        return True
+    return bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
 
 
 def _has_complaint(command: str, text: str) -> bool:
@@ -416,16 +421,7 @@ def _has_complaint(command: str, text: str) -> bool:
         return any(len(part.words) > 1 for part in list_working_commands(command)) and not is_read_only(command)
     if len(lines) > _MAX_COMPLAINT_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
-    complaints = [
-        number
-        for number, line in enumerate(lines)
-        # That a file is not there is often what the call wants to know.
-        if len(line) <= MAX_QUOTE_LENGTH
-        and any(map(line.__contains__, marks))  # the few marks of this text are searched faster than all
-        and " " in line
-        and is_blame(line)
-        and classify_line(line) not in ("path", "code")
-    ]
+    complaints = [number for number, line in enumerate(lines) if _is_complaint(line, marks)]
     if not complaints:  # as in most results, so the command need not be parsed
         return False
     working = list_working_commands(command)
@@ -433,12 +429,32 @@ def _has_complaint(command: str, text: str) -> bool:
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
         speakers = ("error: ", *(f"{program}: " for program in programs))
-    words = [word for part in working for word in part.words[1:]]
-    names = [name for word in words for name in (word.partition("=")[0], word.partition("=")[2]) if name]
-    call_words = {fold_name(name) for name in names if _CALL_WORD.fullmatch(name)}
-    return any(
-        lines[number].startswith(speakers) and call_words & _list_blamed_names(lines, number) for number in complaints
-    )
+    call_words = _list_call_words(working)
+    for number in complaints:
+        if lines[number].startswith(speakers) and call_words & _list_blamed_names(lines, number):
+            return True
+    return False
+
+
+def _is_complaint(line: str, marks: Collection[str]) -> bool:
+    """Return whether a line blames a word of the call; `marks` are the marks of blame in the whole text."""
+    if len(line) > MAX_QUOTE_LENGTH or " " not in line:
+        return False
+    # The few marks of this text are searched faster than all.
+    if not any(map(line.__contains__, marks)) or not is_blame(line):
+        return False
+    # That a file is not there is often what the call wants to know.
+    return classify_line(line) not in ("path", "code")
+
+
+def _list_call_words(simple_commands: Iterable[SimpleCommand]) -> set[str]:
+    """Return the words after the programs, folded, of `name=value` both parts."""
+    call_words = set[str]()
+    for simple in simple_commands:
+        for word in simple.words[1:]:
+            name, _, value = word.partition("=")
+            call_words.update(fold_name(part) for part in (name, value) if _CALL_WORD.fullmatch(part))
+    return call_words
 
 
 def _list_blamed_names(lines: Sequence[str], number: int) -> set[str]:

@@ -11,7 +11,7 @@ string that contains them. A parameter keeps its name: `$HOME`, `${HOME}`.
 
 from __future__ import annotations
 
-from hardwon.types import frozen
+from hardwon.types import frozen, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SimpleCommand:
 
 def parse_simple_commands(command: str) -> list[SimpleCommand]:
     """Return every simple command in reading order, an enclosing one before those inside it."""
-    return _scan_command(command, 0).simples
+    return _scan_command(command, depth=0).simples
 
 
 def list_source_texts(command: str, simple_commands: Iterable[SimpleCommand]) -> list[str]:
@@ -92,15 +92,28 @@ def list_source_texts(command: str, simple_commands: Iterable[SimpleCommand]) ->
 
 
 @frozen
-class ParsedCommand:
-    """The simple commands, the files that redirections write, and the words of `for` loops.
+class Redirection:
+    """A file that is written, with its position in the same text as the spans of the simple commands."""
 
-    Files and words have their position in the same text as the spans of the simple commands.
-    """
+    start: int
+    path: str
+
+
+@frozen
+class LoopWord:
+    """A word between `for` and `do`, which is the name, `in` or a value, with its position in the same text."""
+
+    start: int
+    word: str
+
+
+@frozen
+class ParsedCommand:
+    """The simple commands, the redirections that write, and the words of `for` loops."""
 
     simple_commands: tuple[SimpleCommand, ...]
-    redirections: tuple[tuple[int, str], ...]
-    loop_words: tuple[tuple[int, str], ...]
+    redirections: tuple[Redirection, ...]
+    loop_words: tuple[LoopWord, ...]
 
 
 def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
@@ -132,7 +145,7 @@ def _scan_once(command: str) -> _Scan | None:
     if command == last_command and last_scan is not None:
         return last_scan
     try:
-        scan = _scan_command(command, 0, max_simples=MAX_SIMPLE_COMMANDS)
+        scan = _scan_command(command, depth=0, max_simples=MAX_SIMPLE_COMMANDS)
     except _TooManyCommands:
         return None
     if len(command) <= _MAX_CACHED_CHARS:
@@ -153,7 +166,7 @@ def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: 
         gone[start:end] = b"\1" * len(gone[start:end])
     for start, end in spans_to_keep:
         gone[start:end] = bytes(len(gone[start:end]))
-    for operator, start, end in _scan_command(command, 0).heredocs:
+    for operator, start, end in _scan_command(command, depth=0).heredocs:
         if gone[operator]:
             gone[start:end] = b"\1" * (end - start)
     return "".join(c for c, out in zip(command, gone, strict=True) if not out)
@@ -175,8 +188,8 @@ class _Scan:
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
         self.heredocs: list[tuple[int, int, int]] = []  # operator, start of the body, end of the closing line
-        self.redirections: list[tuple[int, str]] = []  # start, file that is written
-        self.loop_words: list[tuple[int, str]] = []  # start, word between `for` and `do`: the name, `in`, the values
+        self.redirections: list[Redirection] = []
+        self.loop_words: list[LoopWord] = []
 
 
 class _Word:
@@ -226,7 +239,7 @@ def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
                 mode = ""
             i = _read_heredocs(scan, i + 1, depth) if c == "\n" else i + 1
         elif c == "(" and text[i + 1] == "(" and mode != "pattern":
-            i = _read_quoted(scan, i + len("(("), "((", [], depth)
+            i = _read_quoted(scan, i + len("(("), opening="((", parts=[], depth=depth)
         elif c in "()":
             if c == "(" and text[i + 1] == ")":  # the word before is a function's name
                 words.clear()
@@ -253,7 +266,7 @@ def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: 
         return words[-1].end, mode
     if mode:
         if mode == "for":
-            scan.loop_words.append((i, word.value))
+            scan.loop_words.append(LoopWord(i, word.value))
         ending_word, next_mode = _MODE_ENDS.get(mode, (word.value, ""))  # a mode that is not in it lasts for one word
         if word.value == ending_word:
             mode = next_mode
@@ -264,7 +277,8 @@ def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: 
         return word.end, _RESERVED[word.value]
     words.append(word)
     if is_first and is_bare and word.value == "[[":
-        words.append(_Word(word.end, _skip_until(scan, word.end, "]]", closer, depth), word.cut, ""))
+        test_end = _skip_until(scan, word.end, "]]", closer, depth)
+        words.append(_Word(word.end, test_end, word.cut, value=""))
     return words[-1].end, mode
 
 
@@ -274,14 +288,17 @@ def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) 
     A file that it writes is recorded, and a heredoc waits for its body.
     """
     op = next(op for op in _REDIRECTIONS if scan.text.startswith(op, i))
-    i = end = i + len(op)
-    while scan.text[i] in _BLANK:
-        i += 1
-    target = _read_word(scan, i, closer, depth)
-    redirection = _Word(start, target.end if target.end > i else end, target.cut, target.value, op)
-    if ">" in op and not (op == ">&" and (target.value.isdigit() or target.value == "-")):
-        scan.redirections.append((start, target.value))
-    if op in ("<<", "<<-") and target.end > i:
+    op_end = i + len(op)
+    target_start = op_end
+    while scan.text[target_start] in _BLANK:
+        target_start += 1
+    target = _read_word(scan, target_start, closer, depth)
+    has_target = target.end > target_start
+    redirection = _Word(start, target.end if has_target else op_end, target.cut, target.value, op)
+    is_descriptor = op == ">&" and (target.value.isdigit() or target.value == "-")
+    if ">" in op and not is_descriptor:
+        scan.redirections.append(Redirection(start, target.value))
+    if op in ("<<", "<<-") and has_target:
         del scan.cuts[target.cut :]  # a delimiter's quotes hold no text
         scan.pending.append(redirection)
     return redirection
@@ -293,7 +310,8 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
     pending = scan.pending
     scan.pending = []
     for heredoc in pending:
-        start = end = i
+        start = i
+        end = i
         while i < scan.size:
             end = text.find("\n", i)
             line = text[i:end]
@@ -367,7 +385,7 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
     char = scan.text[i]
     pair = scan.text[i : i + 2]
     if pair == "\\\n":
-        return _skip_unseen(scan, i, "")
+        return _skip_unseen(scan, i, closer="")
     if char == "\\":
         parts.append(pair[1])
         return i + 2
@@ -387,7 +405,7 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
         return end
     parts.append("$()")
     if scan.text.startswith("$((", i):
-        return _read_quoted(scan, i + 3, "((", [], depth)
+        return _read_quoted(scan, i + len("$(("), opening="((", parts=[], depth=depth)
     if char == "`":
         inside_start = i + 1
         closer = "`"
@@ -460,11 +478,9 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
         if program_index < len(plain_words) and "$()" not in first.value:
             code = first.value + _render_code(scan, first.end, end, first.cut, full=False)
         full_text = _render_code(scan, first.start, end, first.cut, full=True)
-        scan.simples.append(
-            SimpleCommand(
-                program, code, full_text, start, end, tuple(values[:program_index]), tuple(values[program_index:])
-            )
-        )
+        prefix_words = tuple(values[:program_index])
+        program_words = tuple(values[program_index:])
+        scan.simples.append(SimpleCommand(program, code, full_text, start, end, prefix_words, program_words))
         if len(scan.simples) > scan.max_simples:
             raise _TooManyCommands
         script, reads_input = _find_shell_script(program, values[program_index + 1 :])
@@ -485,11 +501,9 @@ def _record_script(scan: _Scan, script: str, start: int, end: int, depth: int) -
     """Record what a script inside a command runs, at the position of that command."""
     inner = _scan_command(script, depth, max_simples=scan.max_simples)
     for simple in inner.simples:
-        scan.simples.append(
-            SimpleCommand(simple.program, simple.code, simple.full_text, start, end, simple.prefix_words, simple.words)
-        )
-    scan.redirections += [(end, file) for _, file in inner.redirections]
-    scan.loop_words += [(start, value) for _, value in inner.loop_words]
+        scan.simples.append(replace(simple, start=start, end=end))
+    scan.redirections += [replace(redirection, start=end) for redirection in inner.redirections]
+    scan.loop_words += [replace(loop_word, start=start) for loop_word in inner.loop_words]
 
 
 def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
@@ -512,8 +526,10 @@ def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> 
     A `full` text keeps what is in quotes, and leaves out only comments and continued lines' ends.
     """
     pieces = []
-    while cut < len(scan.cuts) and scan.cuts[cut][0] < end:
+    while cut < len(scan.cuts):
         cut_start, cut_end, is_always_cut = scan.cuts[cut]
+        if cut_start >= end:
+            break
         if cut_start >= start and (is_always_cut or not full):
             pieces.append(scan.text[start:cut_start])
             start = cut_end
@@ -521,18 +537,29 @@ def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> 
     return "".join(pieces) + scan.text[start:end]
 
 
-def _skip_options(values: Sequence[str], i: int, value_options: str, final_options: tuple[str, ...] = ()) -> int:
-    """Return the index after the options at `i` and their values; the end if one is in `final_options`."""
+def _skip_options(values: Sequence[str], start: int, value_options: str, final_options: tuple[str, ...] = ()) -> int:
+    """Return the index after the options at `start` and their values; the end if one is in `final_options`."""
     takers = value_options.split()
-    while i < len(values) and (option := values[i]).startswith("-"):
+    i = start
+    while i < len(values) and values[i].startswith("-"):
+        option = values[i]
         if option.startswith(final_options):
             return len(values)
-        # Of letters run together, the first that takes a value has the rest as its value, or the next word.
-        taker = [k for k, letter in enumerate(option) if "-" + letter in takers][:1]
-        i += 2 if option in takers or (option[1:2] != "-" and taker == [len(option) - 1]) else 1
+        i += 2 if _is_next_word_value(option, takers) else 1
         if option == "--":
             break
     return i
+
+
+def _is_next_word_value(option: str, takers: Sequence[str]) -> bool:
+    """Return whether the word after an option is its value; `takers` are the options that take one."""
+    if option in takers or option.startswith("--"):
+        return option in takers
+    # Of letters run together, the first that takes a value has the rest as its value, or the next word.
+    for position, letter in enumerate(option):
+        if f"-{letter}" in takers:
+            return position == len(option) - 1
+    return False
 
 
 def _find_program_index(values: Sequence[str]) -> int:
@@ -551,7 +578,7 @@ def _find_program_index(values: Sequence[str]) -> int:
             break
         i = _skip_options(values, i + 1, _WRAPPERS[name], _FINAL_OPTIONS.get(name, ()))
         if name == "timeout":
-            i += 1  # its duration
+            i += 1  # the duration stands before the program
     return program_index
 
 
@@ -560,20 +587,28 @@ def _get_program_name(values: Sequence[str]) -> str:
 
     Hardwon is named however it was started: by its path, by `uvx`, `uv run` or `pipx run`, or as a module of Python.
     """
-    name = rest = values[0].rpartition("/")[2] if values else ""
+    name = _get_first_name(values)
+    started_name = name
     if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
-        values = values[_skip_options(values, 1 if name == "uvx" else 2, _LAUNCHER_VALUE_OPTIONS) :]
-        rest = values[0].rpartition("/")[2].partition("@")[0] if values else ""
-    if rest.startswith("python"):
+        options_start = 1 if name == "uvx" else 2
+        values = values[_skip_options(values, options_start, _LAUNCHER_VALUE_OPTIONS) :]
+        started_name = _get_first_name(values).partition("@")[0]
+    if started_name.startswith("python"):
         module_index = _skip_options(values, 1, "-W -X")
-        rest = "".join(values[module_index : module_index + 1]) if values[module_index - 1].endswith("m") else ""
-    return "hardwon" if rest == "hardwon" else name
+        is_module = values[module_index - 1].endswith("m")  # after `-m`, or letters that end with it
+        started_name = "".join(values[module_index : module_index + 1]) if is_module else ""
+    return "hardwon" if started_name == "hardwon" else name
+
+
+def _get_first_name(values: Sequence[str]) -> str:
+    """Return the first word without its folder; "" without words."""
+    return values[0].rpartition("/")[2] if values else ""
 
 
 def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
     if program in SHELLS:
-        i = _skip_options(args, 0, "-o -O --rcfile --init-file")
+        i = _skip_options(args, start=0, value_options="-o -O --rcfile --init-file")
         short_options = [arg for arg in args[:i] if arg.startswith("-") and not arg.startswith("--")]
         letters = "".join(short_options)
         if "c" in letters:
@@ -587,10 +622,11 @@ def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
             value_index = args.index(option) + 1
             script = "".join(args[value_index : value_index + 1])
     elif program == "ssh":
-        host_index = _skip_options(args, 0, _SSH_VALUE_OPTIONS)
+        host_index = _skip_options(args, start=0, value_options=_SSH_VALUE_OPTIONS)
         script = " ".join(args[host_index + 1 :])
     elif program == "watch":
-        script = " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :])
+        command_index = _skip_options(args, start=0, value_options=_WRAPPERS["watch"])
+        script = " ".join(args[command_index:])
     elif program == "eval":
         script = " ".join(args)
     return script, False

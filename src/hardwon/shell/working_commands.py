@@ -15,7 +15,7 @@ _ASKS_FOR_HELP = re.compile(
     r"\s(?:--help|--version)(?:\s|$)|\s-h\s*(?:$|[|;&)>\n]|\d>)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b"
 )
 _MAY_ASK_FOR_HELP = re.compile(r"help|-h|--version|(?:man|which|type|command -v)\s")
-_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
+_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # show what others wrote
 _FILTERS = (
     "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
     " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
@@ -46,12 +46,14 @@ def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
 
 def list_simple_commands(command: str) -> list[SimpleCommand]:
     """Return the simple commands in the beginning of a command; of `bash -c '…'` those inside, without the shell."""
-    return _parse_start(command)[0]
+    simple_commands, _ = _parse_start(command)
+    return simple_commands
 
 
 def get_command_code(command: str) -> str:
     """Return the beginning of a command without comments and the text of quotes and heredocs."""
-    return _parse_start(command)[1]
+    _, code = _parse_start(command)
+    return code
 
 
 def asks_for_help(command: str) -> bool:

@@ -113,8 +113,9 @@ def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
 def read_version(connection: Connection) -> tuple[int, int]:
     """Return a version that changes whenever an approval is added or undone."""
     # `count` of a column leaves out the rows in which it is null.
-    row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
-    return row[0], row[1]
+    query = "select coalesce(max(id), 0), count(undone_at) from approvals"
+    last_id, undone_count = connection.execute(query).fetchone()
+    return last_id, undone_count
 
 
 def list_approvals(connection: Connection, limit: int) -> list[Approval]:

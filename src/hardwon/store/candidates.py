@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon.store.db import (
     Connection,
@@ -27,6 +27,8 @@ from hardwon.store.db import (
 from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, dump_record, frozen, get_record_key, load_record
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
+UNDECIDED_STATUSES = ("candidate", "open")  # listed for a person's decision, or not sure enough to be listed
+_IS_UNDECIDED_SQL = f"status in {UNDECIDED_STATUSES}"
 _OPEN_MARKER = '"open":true'
 _NO_LIMIT = -1  # as SQLite has it
 _SIGNAL_COLUMNS = tuple(get_record_key(name) for name in MinedEpisode.__annotations__ if name != "errors")
@@ -104,7 +106,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     if episode.errors:
         owner = fetch_value(connection, "select signal from signal_errors where error = ?", episode.errors[0])
         if owner not in (None, row["key"]):
-            return False  # it belongs to another episode
+            return False  # this failure belongs to another episode
     previous = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
     if previous and not _should_replace(connection, row, previous):
         return False
@@ -121,7 +123,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
     """Return whether a report of a known episode is better than the stored one."""
     if (previous["path"], previous["body"]) == (row["path"], row["body"]):
-        return False  # the same again
+        return False  # it was read again from the same transcript, and says the same
     # An episode without a known end never replaces one that has an end.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
@@ -142,15 +144,16 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
     ).fetchall()
     from hardwon.text.lesson_tags import is_cancelled  # its patterns take 9 ms, which a list need not pay
 
-    withdrawn_rows = rows[-1:]
     if problem:
         withdrawn_rows = [row for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
+    else:
+        withdrawn_rows = rows[-1:]
     for row in withdrawn_rows:
         connection.execute("delete from signals where key = ?", (row["key"],))
         connection.execute("update signals set fresh = 1 where signature = ?", (row["signature"],))
         connection.execute(
-            """
-            delete from candidates where signature = ? and status in ('candidate', 'open')
+            f"""
+            delete from candidates where signature = ? and {_IS_UNDECIDED_SQL}
             and not exists (select 1 from signals where signals.signature = candidates.signature)
             """,
             (row["signature"],),
@@ -168,7 +171,7 @@ def list_episodes(connection: Connection, signature: str, *, limit: int = _NO_LI
 
 
 def _select_episodes(
-    connection: Connection, where: str, values: Sequence[object], *, limit: int = _NO_LIMIT
+    connection: Connection, where: str, values: Sequence[object] = (), *, limit: int = _NO_LIMIT
 ) -> list[MinedEpisode]:
     """Return the episodes that meet a condition, the best first; `values` fill its placeholders."""
     rows = connection.execute(
@@ -188,7 +191,7 @@ def _select_episodes(
 
 def list_fresh_tags(connection: Connection) -> list[MinedEpisode]:
     """Return the agents' `#lesson` tags that were not weighed yet."""
-    return _select_episodes(connection, f"fresh and tier = {TAG_TIER}", ())
+    return _select_episodes(connection, f"fresh and tier = {TAG_TIER}")
 
 
 def list_session_episodes(connection: Connection, host: str, session: str) -> list[MinedEpisode]:
@@ -198,11 +201,11 @@ def list_session_episodes(connection: Connection, host: str, session: str) -> li
 
 
 def list_unfixed_episodes(connection: Connection, rejection: str, *, limit: int) -> list[MinedEpisode]:
-    """Return the newest episodes that were rejected for this reason and name the wrong word of a call.
-
-    Rejected episodes have the score 0; the signature of a call with a known wrong word begins with "call".
-    """
-    where = f"tier = {MINED_TIER} and score = 0 and signature like 'call %' and json_extract(body, '$.rejection') = ?"
+    """Return the newest episodes that were rejected for this reason and name the wrong word of a call."""
+    was_rejected = "score = 0 and json_extract(body, '$.rejection') = ?"
+    names_wrong_word = "signature like 'call %'"  # as mining writes the signature of a call with a known wrong word
+    where = f"tier = {MINED_TIER} and {was_rejected} and {names_wrong_word}"
+    # All scores are 0, so the order is by time.
     return _select_episodes(connection, where, (rejection,), limit=limit)
 
 
@@ -212,11 +215,16 @@ def move_episode(connection: Connection, key: str, signature: str) -> None:
         connection.execute("update signals set signature = ?, fresh = 1 where key = ?", (signature, key))
 
 
-def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
-    """Return how often a signature occurred, in which sessions (latest first) and in which projects.
+class Occurrences(NamedTuple):
+    """How often a signature occurred, in which sessions (latest first) and in which projects."""
 
-    A tag about an episode is no further occurrence of it.
-    """
+    times: int
+    sessions: list[str]
+    projects: list[str]
+
+
+def read_occurrences(connection: Connection, signature: str) -> Occurrences:
+    """Return the occurrences of a signature; a tag about an episode is no further occurrence of it."""
     # How often in each session and project: so many episodes, or once if only a tag tells of it.
     rows = connection.execute(
         f"""
@@ -226,10 +234,10 @@ def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[
         """,
         (signature,),
     ).fetchall()
-    count = sum(row["times"] for row in rows)
+    times = sum(row["times"] for row in rows)
     sessions = list(dict.fromkeys(row["session"] for row in rows))
     projects = {row["project"] for row in rows} - {""}
-    return count, sessions, sorted(projects)
+    return Occurrences(times, sessions, sorted(projects))
 
 
 def find_by_signature(connection: Connection, signature: str) -> Candidate | None:
@@ -262,7 +270,7 @@ def list_reported(connection: Connection, *, since: float) -> list[Candidate]:
 
 def list_all(connection: Connection) -> list[Candidate]:
     """Return every candidate, whatever its status."""
-    return _select_candidates(connection, "true", ())
+    return _select_candidates(connection, "true")
 
 
 def list_proposed(connection: Connection) -> list[Candidate]:
@@ -285,7 +293,7 @@ def remove(connection: Connection, number: int) -> None:
     connection.execute("delete from candidates where number = ?", (number,))
 
 
-def _select_candidates(connection: Connection, where: str, values: Sequence[object]) -> list[Candidate]:
+def _select_candidates(connection: Connection, where: str, values: Sequence[object] = ()) -> list[Candidate]:
     """Return the candidates that meet a condition, best first; `values` fill its placeholders."""
     rows = connection.execute(
         f"select {', '.join(_CANDIDATE_COLUMNS)} from candidates where {where} order by score desc, number", values
@@ -309,34 +317,38 @@ def store_candidates(
     Decisions stay, and so does the wording, because a person accepts by number what they saw under that number. If no
     signal supports the wording any more, it is replaced and the candidate gets a new number.
     """
-    rows, outdated_numbers = [], []
+    rows = []
+    outdated_numbers = []
     for candidate in candidates:
         previous = find_by_signature(connection, candidate.signature)
         if previous is None:
             rows.append(_build_row(candidate))
             continue
-        # Nobody has seen a wording that was not proposed before.
-        is_newly_listed = (previous.status, candidate.status) == ("open", "candidate")
-        was_seen = bool(candidate.number) and not is_newly_listed
         with_old_wording = _keep_wording(candidate, previous)
-        if with_old_wording.record == candidate.record or (was_seen and _should_keep_wording(connection, previous)):
+        has_same_wording = with_old_wording.record == candidate.record
+        if has_same_wording or _should_keep_wording(connection, candidate, previous):
             rows.append(_build_row(with_old_wording))
         else:
-            outdated_numbers.append((previous.number,))
+            outdated_numbers.append(previous.number)
             rows.append(_build_row(candidate))
-    updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
-    changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
-    # A decision stays, whatever the new weighing says.
-    changes += ", status = iif(candidates.status in ('candidate', 'open'), excluded.status, candidates.status)"
     with transaction(connection):
         connection.executemany(
-            "delete from candidates where number = ? and status in ('candidate', 'open')", outdated_numbers
+            f"delete from candidates where number = ? and {_IS_UNDECIDED_SQL}",
+            [(number,) for number in outdated_numbers],
         )
         for row in rows:
-            insert_row(connection, "candidates", row, clause=f"on conflict (signature) do update set {changes}")
+            insert_row(connection, "candidates", row, clause=_build_update_clause())
         connection.executemany(
             "update signals set fresh = 0 where signature = ?", [(signature,) for signature in weighed_signatures]
         )
+
+
+def _build_update_clause() -> str:
+    """Return the clause that updates a known candidate, whose decision stays whatever the new weighing says."""
+    updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
+    changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
+    new_status = f"iif(candidates.{_IS_UNDECIDED_SQL}, excluded.status, candidates.status)"
+    return f"on conflict (signature) do update set {changes}, status = {new_status}"
 
 
 def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
@@ -351,17 +363,22 @@ def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
     return replace(candidate, record=record)
 
 
-def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
-    """Return whether a person has decided about the wording, or it is complete and a signal still supports it.
+def _should_keep_wording(connection: Connection, candidate: Candidate, previous: Candidate) -> bool:
+    """Return whether a person may have seen the earlier wording, and decided about it or can still decide.
 
-    An episode that was under way when it was first read may end differently, and a tag may be cancelled.
+    They can if it is complete and a signal still supports it: an episode that was under way when it was first read may
+    end differently, and a tag may be cancelled.
     """
-    if previous.status not in ("candidate", "open"):
+    is_newly_listed = (previous.status, candidate.status) == ("open", "candidate")
+    # A candidate without its earlier number has a wording that was not proposed before.
+    if candidate.number == 0 or is_newly_listed:
+        return False
+    if previous.status not in UNDECIDED_STATUSES:
         return True
     problem = previous.record["problem"]
     solution = previous.record["solution"]
     if not solution:
-        return False  # it is not complete, so nothing is lost
+        return False  # the earlier wording is not complete, so nothing is lost
     for episode in list_episodes(connection, previous.signature):
         if (episode.body["problem"], episode.body["solution"]) == (problem, solution):
             return True

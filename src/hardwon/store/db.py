@@ -200,7 +200,7 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
 def _check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
-        return  # it writes at once what it receives
+        return  # a connection without an epoch writes at once what it receives
     current_epoch = read_epoch(connection)
     if current_epoch != connection.epoch:
         connection.epoch = current_epoch  # everything read from here on is from after the purge

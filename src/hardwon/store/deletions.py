@@ -88,8 +88,9 @@ def add_text_tombstones(connection: Connection, pieces: Sequence[str], deleted_b
     """Leave a tombstone for each piece of a text (`traces.split_into_pieces`), within the caller's transaction."""
     salt = _read_salt(connection)
     for piece in pieces:
-        tombstone = PurgedText(_compute_digest(salt, piece), len(piece), _compute_checksum(piece), deleted_before)
-        _insert_tombstone(connection, TEXT, salt, tombstone)
+        digest = _compute_digest(salt, piece)
+        checksum = _compute_checksum(piece)
+        _insert_tombstone(connection, TEXT, salt, PurgedText(digest, len(piece), checksum, deleted_before))
 
 
 def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone: PurgedText) -> None:
@@ -264,11 +265,16 @@ def _store_trace(connection: Connection, kind: str, text: str, project: str) -> 
 def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
     """Return whether a person rejected nearly this, in the project or everywhere, before it was purged."""
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (_MEMORY,))
-    for salt, project_hash, normal, words, negated in rows.fetchall():
+    for salt, project_hash, normal_hash, words_json, negated_json in rows.fetchall():
         if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:
             continue  # rejected in another project
-        trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(negated)))
-        if is_same_as_fingerprint(text, trace):
+        rejected_memory = TextFingerprint(
+            salt=salt,
+            normal_hash=normal_hash,
+            word_hashes=frozenset(json.loads(words_json)),
+            negated_hashes=frozenset(json.loads(negated_json)),
+        )
+        if is_same_as_fingerprint(text, rejected_memory):
             return True
     return False
 
@@ -276,4 +282,4 @@ def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
 def is_rejected_candidate(connection: Connection, signature: str) -> bool:
     """Return whether a person rejected a candidate of this signature before it was purged."""
     rows = connection.execute("select salt, normal from rejections where kind = ?", (_CANDIDATE,))
-    return any(fingerprint_text(signature, salt).normal_hash == normal for salt, normal in rows.fetchall())
+    return any(fingerprint_text(signature, salt).normal_hash == normal_hash for salt, normal_hash in rows.fetchall())

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon.store import events
 from hardwon.store.db import (
@@ -94,19 +94,21 @@ class DocumentKind:
     weight: float = 1.0
 
 
+OBSERVATION, SUMMARY, PROMPT, EVENT = "O", "S", "P", "E"
+LESSON, MEMORY, HANDOFF = "L", "M", "H"
 # Most questions about past sessions are answered by an agent's last words, about a third by a prompt, a call or its
 # result. Observations and summaries are digests of last words, so the original ranks before them. What a person
 # approved ranks highest.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
-        DocumentKind("O", "observation", "observations", weight=0.6),
-        DocumentKind("S", "summary", "summaries", weight=0.6),
-        DocumentKind("P", "prompt", "prompts", weight=0.8),
-        DocumentKind("E", "event", "events"),  # last words; the two below are for other events
-        DocumentKind("L", "lesson", weight=1.2),
-        DocumentKind("M", "memory", weight=1.2),
-        DocumentKind("H", "handoff", weight=1.2),
+        DocumentKind(OBSERVATION, "observation", "observations", weight=0.6),
+        DocumentKind(SUMMARY, "summary", "summaries", weight=0.6),
+        DocumentKind(PROMPT, "prompt", "prompts", weight=0.8),
+        DocumentKind(EVENT, "event", "events"),  # for last words; CALL_WEIGHT and MESSAGE_WEIGHT are for other events
+        DocumentKind(LESSON, "lesson", weight=1.2),
+        DocumentKind(MEMORY, "memory", weight=1.2),
+        DocumentKind(HANDOFF, "handoff", weight=1.2),
     )
 }
 CALL_WEIGHT = 0.8
@@ -114,12 +116,13 @@ CALL_WEIGHT = 0.8
 # answer was first for 50 of 93 tuning questions instead of 58.
 MESSAGE_WEIGHT = 0.8
 _ROW_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
+_IS_FROM_FILE_SQL = "row = 0"
 _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record to index; `name` is for records without a row, `times` is how often the row was queued.
+    """A record to index; `name` is for records without a row, whose `row` is 0; `times` is how often it was queued.
 
     A tool call gets no vector: there are many calls, and their text is noise to a vector.
     """
@@ -135,40 +138,59 @@ class Document:
     is_call: bool = False
 
 
+class QueuedRow(NamedTuple):
+    """A row that waits to be indexed; one that is queued again meanwhile has a higher number of times."""
+
+    kind: str
+    row: int
+    times: int
+
+
+class UnembeddedDocument(NamedTuple):
+    """A document that waits for a vector; see `Document` for `row` and `name`."""
+
+    id: int
+    kind: str
+    row: int
+    name: str
+
+
 # What waits to be indexed.
 
-_WAITING = """
+_WAITING_SQL = """
     select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index
     left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'
     """
-_WAITING_EVENTS = _WAITING.format(table="events", letter="E")
+_WAITING_EVENTS_SQL = _WAITING_SQL.format(table="events", letter=EVENT)
 
 
-def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """Return prompts, observations, summaries and agents' words to index, newest first: kind, row, times listed.
+def list_waiting_meaningful(connection: Connection, limit: int) -> list[QueuedRow]:
+    """Return prompts, observations, summaries and agents' words to index, newest first.
 
     They are indexed before calls, which are many and whose results the observations have.
     """
-    selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
-    selects.append(_WAITING_EVENTS + " and source.kind in ('Stop', 'SubagentStop', 'AgentMessage')")
+    kinds = [DOCUMENT_KINDS[letter] for letter in (PROMPT, OBSERVATION, SUMMARY)]
+    selects = [_WAITING_SQL.format(table=kind.table, letter=kind.letter) for kind in kinds]
+    selects.append(_WAITING_EVENTS_SQL + " and source.kind in ('Stop', 'SubagentStop', 'AgentMessage')")
     return _list_newest(connection, " union all ".join(selects), limit)
 
 
-def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """Return events to index, newest first, in the same form; one whose row is gone comes last."""
-    return _list_newest(connection, _WAITING_EVENTS, limit)
+def list_waiting_events(connection: Connection, limit: int) -> list[QueuedRow]:
+    """Return events to index, newest first; one whose row is gone comes last."""
+    return _list_newest(connection, _WAITING_EVENTS_SQL, limit)
 
 
-def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
-    """Return the rows of a select of waiting ones: kind, row, times listed."""
+def _list_newest(connection: Connection, select: str, limit: int) -> list[QueuedRow]:
+    """Return the rows of a select of waiting ones, newest first."""
     rows = connection.execute(f"select kind, row, times from ({select}) order by at desc limit ?", (limit,))
-    return [tuple(row) for row in rows]
+    return [QueuedRow(*row) for row in rows]
 
 
 def count_backlog(connection: Connection) -> tuple[int, int]:
     """Return how many rows wait to be indexed, and how many documents wait for a vector."""
-    row = connection.execute("select (select count(*) from to_index), (select count(*) from to_embed)").fetchone()
-    return row[0], row[1]
+    query = "select (select count(*) from to_index), (select count(*) from to_embed)"
+    unindexed, unembedded = connection.execute(query).fetchone()
+    return unindexed, unembedded
 
 
 def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[Row]:
@@ -261,7 +283,7 @@ def write_document(connection: Connection, document: Document) -> None:
             return  # writing it again would cost a new vector
         connection.execute("delete from documents where id = ?", (existing_id,))
     if not document.words:
-        return  # there is nothing to find it by
+        return  # no word of a search could find the document
     slot = _find_free_slot(connection, document.project, document.at)
     document_id = _pack_id(document.project, slot, is_call=document.is_call, size_class=size_class)
     insert_row(connection, "documents", {"id": document_id, **row})
@@ -336,16 +358,16 @@ def rebuild_word_index(connection: Connection) -> None:
 # Vectors.
 
 
-def list_unembedded(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
-    """Return documents that wait for a vector, those from files first, then the newest: id, kind, row, name."""
+def list_unembedded(connection: Connection, limit: int) -> list[UnembeddedDocument]:
+    """Return documents that wait for a vector, those from files first, then the newest."""
     rows = connection.execute(
-        """
+        f"""
         select id, kind, row, name from to_embed join documents on documents.id = to_embed.document
-        order by row = 0 desc, at desc limit ?
+        order by {_IS_FROM_FILE_SQL} desc, at desc limit ?
         """,
         (limit,),
     )
-    return [tuple(row) for row in rows]
+    return [UnembeddedDocument(*row) for row in rows]
 
 
 def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
@@ -591,12 +613,12 @@ def find_by_source(connection: Connection, kind: str, row: int, name: str) -> Ro
     return fetch_row(connection, query, kind, row, name)
 
 
-_NEIGHBOUR_QUERY = """
-    (select id from documents as beside where beside.session = found.session and beside.kind = 'P' and
+_NEIGHBOUR_SQL = """
+    (select id from documents as beside where beside.session = found.session and beside.kind = '{letter}' and
     (beside.at, beside.id) {than} (found.at, found.id) order by beside.at {order}, beside.id {order} limit 1 {offset})
     """
-_NEIGHBOURS = ", ".join(
-    _NEIGHBOUR_QUERY.format(than=than, order=order, offset=offset)
+_NEIGHBOURS_SQL = ", ".join(
+    _NEIGHBOUR_SQL.format(letter=PROMPT, than=than, order=order, offset=offset)
     for offset in ("", "offset 1")
     for than, order in (("<", "desc"), (">", "asc"))
 )
@@ -609,12 +631,13 @@ def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tup
     """
     rows = connection.execute(
         f"""
-        select id, kind, {_NEIGHBOURS} from documents as found
-        where session and kind in ('P', 'E') and id in (select value from json_each(?))
+        select id, kind, {_NEIGHBOURS_SQL} from documents as found
+        where session and kind in ('{PROMPT}', '{EVENT}') and id in (select value from json_each(?))
         """,
         (json.dumps([document_id for document_id in ids if not unpack_is_call(document_id)]),),
     )
     neighbours: dict[int, tuple[int | None, ...]] = {}
     for document_id, kind, *prompts in rows:
-        neighbours[document_id] = tuple(prompts if kind == "P" else prompts[:1])
+        prompt_before = prompts[:1]
+        neighbours[document_id] = tuple(prompts if kind == PROMPT else prompt_before)
     return neighbours

@@ -26,7 +26,7 @@ from hardwon.store.db import (
     open_unmigrated,
     parse_row_number,
 )
-from hardwon.store.events import OF_LESSONS, WAS_TOLD
+from hardwon.store.events import OF_LESSONS_SQL, WAS_TOLD_SQL
 from hardwon.types import Delivery, Event, get_record_key
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
@@ -145,18 +145,18 @@ def read_lesson_states(home: str) -> LessonStates:
     """Return the states for a build of the manifest; none if the database is missing or not migrated yet."""
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
-        return LessonStates({}, "")
+        return LessonStates(by_lesson={}, secret="")
     try:
         with closing(open_unmigrated(path)) as connection:
             return LessonStates(list_lesson_states(connection), get_value(connection, "secret"))
     except sqlite3.DatabaseError:
-        return LessonStates({}, "")  # then every lesson is delivered as its record says
+        return LessonStates(by_lesson={}, secret="")  # every lesson is then delivered as its record says
 
 
 def list_lesson_states(connection: Connection) -> dict[str, LessonState]:
     """Return the state of each lesson that has one."""
     rows = connection.execute("select lesson, stepped_down_to, silent_share from lesson_states")
-    return {row[0]: LessonState(row[1], row[2]) for row in rows}
+    return {lesson: LessonState(stepped_down_to, silent_share) for lesson, stepped_down_to, silent_share in rows}
 
 
 def replace_lesson_states(connection: Connection, states: Mapping[str, LessonState]) -> None:
@@ -170,7 +170,7 @@ def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
     """Return firings whose outcome is not known yet, oldest first; those found in history come last."""
     query = f"""
         select {_FIRING_COLUMNS} from injections
-        where verdict = '' and delivery != 'start' and {OF_LESSONS} order by arm = '{BEFORE}', id limit ?
+        where verdict = '' and delivery != 'start' and {OF_LESSONS_SQL} order by arm = '{BEFORE}', id limit ?
         """
     return [Firing(*row) for row in connection.execute(query, (limit,))]
 
@@ -178,7 +178,7 @@ def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
 def skip_other_deliveries(connection: Connection) -> None:
     """Mark what is no firing of a trigger, within the caller's transaction, so that it is not read again."""
     connection.execute(
-        f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS}))",
+        f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS_SQL}))",
         (_NOT_JUDGED,),
     )
 
@@ -187,7 +187,7 @@ def list_firings(connection: Connection, lesson: str = "", *, since: float = 0.0
     """Return the firings of a lesson, or of all, in the order of their times."""
     query = f"""
         select {_FIRING_COLUMNS} from injections where ? in ('', lesson) and at >= ? and verdict != ?
-        and delivery != 'start' and {OF_LESSONS} order by at, id
+        and delivery != 'start' and {OF_LESSONS_SQL} order by at, id
         """
     return [Firing(*row) for row in connection.execute(query, (lesson, since, _NOT_JUDGED))]
 
@@ -288,7 +288,7 @@ def iter_history(connection: Connection, tools: Sequence[str], *, after_id: int,
 
 def find_first_told(connection: Connection, lesson: str) -> float:
     """Return when a lesson was first told; infinity if it never was."""
-    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD}", lesson)
+    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD_SQL}", lesson)
     return float("inf") if first_at is None else float(first_at)
 
 
@@ -375,8 +375,9 @@ def replace_anchors(
 def list_anchors(connection: Connection, kind: str) -> dict[str, list[tuple[str, str, str]]]:
     """Return path, symbol and hash of the code that each subject of a kind names."""
     anchors: dict[str, list[tuple[str, str, str]]] = {}
-    for row in connection.execute("select subject, path, symbol, hash from anchors where kind = ?", (kind,)):
-        anchors.setdefault(row[0], []).append((row[1], row[2], row[3]))
+    rows = connection.execute("select subject, path, symbol, hash from anchors where kind = ?", (kind,))
+    for subject, path, symbol, code_hash in rows:
+        anchors.setdefault(subject, []).append((path, symbol, code_hash))
     return anchors
 
 
@@ -406,7 +407,7 @@ def list_told(connection: Connection, host: str, session: str) -> list[Row]:
     """Return everything that a session was told, oldest first."""
     query = f"""
         select at, agent, kind, tool, lesson, slug, summary, delivery from injections
-        where host = ? and session = ? and {WAS_TOLD} order by at, id
+        where host = ? and session = ? and {WAS_TOLD_SQL} order by at, id
         """
     return fetch_dicts(connection, query, host, session)
 
@@ -415,7 +416,7 @@ def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int 
     """Return the last deliveries with their numbers, oldest first."""
     rows = connection.execute(
         f"""
-        select id, {_DELIVERY_COLUMNS} from injections where id > ? and {WAS_TOLD} order by id desc limit ?
+        select id, {_DELIVERY_COLUMNS} from injections where id > ? and {WAS_TOLD_SQL} order by id desc limit ?
         """,
         (after_id, limit),
     ).fetchall()
@@ -425,19 +426,19 @@ def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int 
 
 def count_by_lesson(connection: Connection) -> dict[str, tuple[int, float]]:
     """Return how often each lesson was delivered, and when last."""
-    rows = connection.execute(f"select lesson, count(*), max(at) from injections where {WAS_TOLD} group by lesson")
+    rows = connection.execute(f"select lesson, count(*), max(at) from injections where {WAS_TOLD_SQL} group by lesson")
     return {lesson: (count, latest) for lesson, count, latest in rows}
 
 
 def count_requests(connection: Connection, event: Event, slug: str, name: str) -> tuple[int, int]:
     """Return how often an agent was asked for a lesson in the event's session, and about this episode in any."""
-    row = connection.execute(
+    in_session, of_episode = connection.execute(
         """
         select coalesce(sum(host = ? and session = ?), 0), coalesce(sum(lesson = ?), 0) from injections where slug = ?
         """,
         (event.host, event.session, name, slug),
     ).fetchone()
-    return row[0], row[1]
+    return in_session, of_episode
 
 
 def get_value(connection: Connection, name: str) -> str:

@@ -29,13 +29,13 @@ _TRANSCRIPT = "transcript"
 _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
 _ENDING_KINDS = ("Stop", "SessionEnd")
 # Keys that hooks mint have no colon, see `build_transcript_key`.
-_IS_TRANSCRIPT_KEY = "instr(key, ':')"
+_IS_TRANSCRIPT_KEY_SQL = "instr(key, ':')"
 _DELIVERY_COLUMNS = tuple(map(get_record_key, Delivery.__annotations__))
 # `event` is `session:call` where the agent names its calls, else the id that the hook minted, which has no colon.
-_NAMES_CALL = "instr({event}, ':')"
-WAS_TOLD = "arm in ('told', 'live')"  # the other firings were only recorded
+_NAMES_CALL_SQL = "instr({event}, ':')"
+WAS_TOLD_SQL = "arm in ('told', 'live')"  # the other firings were only recorded
 # Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
-OF_LESSONS = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
+OF_LESSONS_SQL = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
             return False  # `_store_prompt` compares the ids
         query = f"""
             select 1 from prompts as earlier where session = ? and at between ? and ? and prompt = ?
-            and not {_IS_TRANSCRIPT_KEY}
+            and not {_IS_TRANSCRIPT_KEY_SQL}
             and not exists (select 1 from events where session = earlier.session and at > earlier.at)
             """
         return fetch_value(connection, query, *scope, report.prompt) is not None
@@ -129,10 +129,10 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
 def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
     """Ask for distilling at once when a turn or a session ends, else after a quiet time."""
     if report.kind == "SessionStart":
-        return  # it brings nothing to distil
+        return  # a start brings nothing to distil
     now = clock.now()
     wait = 0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS
-    due_at = min(report.at, now) + wait  # a time in the future must not put it off
+    due_at = min(report.at, now) + wait  # a report's time in the future must not put distilling off
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
     jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
 
@@ -164,7 +164,7 @@ def _store_prompt(connection: Connection, session: int, report: Report, at: floa
         replaced = connection.execute(
             f"""
             update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (
-                select id from prompts where session = ?2 and prompt = ?4 and {_IS_TRANSCRIPT_KEY}
+                select id from prompts where session = ?2 and prompt = ?4 and {_IS_TRANSCRIPT_KEY_SQL}
                 and (name in ('', ?5) or ?5 = '') order by name != ?5, abs(at - ?3), id limit 1)
             """,
             row,
@@ -208,22 +208,22 @@ def _renumber_prompts(connection: Connection, session: int, since: float) -> Non
 # A hook's report takes precedence over a transcript's, with one exception: `denied` is only hardwon's request. If the
 # agent runs the call anyway and a result is reported, the result counts, from either source and in either order.
 _RAN = ("fine", "failed", "interrupted")
-_DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
-_BETTER = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})
+_DENIED_THOUGH_IT_RAN_SQL = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
+_IS_BETTER_SQL = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN_SQL})
     or (outcome = 'denied' and excluded.outcome in {_RAN}))"""
-_MERGE_EVENT = f"""
+_MERGE_EVENT_SQL = f"""
     on conflict (session, tool_use_id, kind) where tool_use_id != '' do update set
-    at = iif({_BETTER}, excluded.at, at),
-    prompt = iif({_BETTER}, excluded.prompt, prompt),
-    input = iif(input in ('', 'null') or ({_BETTER} and excluded.input != ''), excluded.input, input),
-    response = iif(response = '' or ({_BETTER} and excluded.response != ''), excluded.response, response),
-    outcome = iif(outcome = '' or {_BETTER}, excluded.outcome, outcome),
-    signature = iif(signature = '' or {_BETTER}, excluded.signature, signature),
-    duration = iif({_BETTER}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),
-    key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),
+    at = iif({_IS_BETTER_SQL}, excluded.at, at),
+    prompt = iif({_IS_BETTER_SQL}, excluded.prompt, prompt),
+    input = iif(input in ('', 'null') or ({_IS_BETTER_SQL} and excluded.input != ''), excluded.input, input),
+    response = iif(response = '' or ({_IS_BETTER_SQL} and excluded.response != ''), excluded.response, response),
+    outcome = iif(outcome = '' or {_IS_BETTER_SQL}, excluded.outcome, outcome),
+    signature = iif(signature = '' or {_IS_BETTER_SQL}, excluded.signature, signature),
+    duration = iif({_IS_BETTER_SQL}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),
+    key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN_SQL}, excluded.key, key),
     origin = iif(excluded.origin = 'hook', 'hook', origin)
     """
-_COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
+_TURN_NUMBER_SQL = "select count(*) from prompts where session = ? and at <= ?"
 
 
 def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
@@ -249,7 +249,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "session": session,
         "kind": report.kind,
         "at": at,
-        "prompt": fetch_value(connection, _COUNT_PROMPTS, session, at),
+        "prompt": fetch_value(connection, _TURN_NUMBER_SQL, session, at),
         "agent": report.subagent_id,
         "tool": report.tool,
         "tool_use_id": tool_use_id,
@@ -261,7 +261,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         "origin": report.origin,
         "taken_at": report.imported_at,
     }
-    insert_row(connection, "events", row, clause=_MERGE_EVENT)
+    insert_row(connection, "events", row, clause=_MERGE_EVENT_SQL)
     return origin is None
 
 
@@ -290,12 +290,12 @@ def _is_same_input(first: str, second: str) -> bool:
     return False
 
 
-# The columns of a session's row after a report.
-_PROMPTS = "(select count(*) from prompts where prompts.session = sessions.id)"
-_FIRST_PROMPT = """
+# The values of a session's columns after a report.
+_PROMPT_COUNT_SQL = "(select count(*) from prompts where prompts.session = sessions.id)"
+_FIRST_PROMPT_SQL = """
     coalesce((select prompt from prompts where prompts.session = sessions.id order by at, id limit 1), '')"""
-_OPENED = "max(opened_at, :opened_at)"
-_ENDED = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))"
+_OPENED_AT_SQL = "max(opened_at, :opened_at)"
+_ENDED_AT_SQL = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))"
 
 
 def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
@@ -307,14 +307,15 @@ def _update_session(connection: Connection, session: int, report: Report, at: fl
         cwd = iif(cwd = '' or (:at < started_at and :cwd != ''), :cwd, cwd),
         project = iif(project is null or (:at < started_at and :project is not null), :project, project),
         transcript = iif(transcript = '' or (:transcript != '' and :at >= last_at), :transcript, transcript),
-        prompts = {_PROMPTS},
-        first_prompt = {_FIRST_PROMPT},
+        prompts = {_PROMPT_COUNT_SQL},
+        first_prompt = {_FIRST_PROMPT_SQL},
         started_at = min(started_at, :at),
         last_at = max(last_at, :at),
-        opened_at = {_OPENED},
-        ended_at = {_ENDED},
+        opened_at = {_OPENED_AT_SQL},
+        ended_at = {_ENDED_AT_SQL},
         reason = iif(:ended_at is not null and :ended_at >= coalesce(ended_at, 0), :reason, reason),
-        status = iif({_ENDED} >= {_OPENED}, 'completed', iif({_PROMPTS} > 0, 'active', 'initialized')),
+        status = iif({_ENDED_AT_SQL} >= {_OPENED_AT_SQL}, 'completed',
+            iif({_PROMPT_COUNT_SQL} > 0, 'active', 'initialized')),
         to_fill = iif(:should_fill, 1, to_fill)
         where id = :session
         """,
@@ -336,7 +337,8 @@ def recount_session(connection: Connection, session: int) -> None:
     """Recompute a session's prompt count and status after an import or a deletion, within the caller's transaction."""
     _renumber_prompts(connection, session, since=0.0)
     connection.execute(
-        f"update sessions set prompts = {_PROMPTS}, first_prompt = {_FIRST_PROMPT} where id = ?", (session,)
+        f"update sessions set prompts = {_PROMPT_COUNT_SQL}, first_prompt = {_FIRST_PROMPT_SQL} where id = ?",
+        (session,),
     )
     connection.execute(
         """
@@ -401,7 +403,7 @@ def _delete_transcript_end(connection: Connection, session: int, at: float) -> N
     connection.execute(
         f"""
         delete from events where session = ? and kind = 'Stop' and agent = '' and origin = 'transcript'
-        and prompt = ({_COUNT_PROMPTS})
+        and prompt = ({_TURN_NUMBER_SQL})
         """,
         (session, session, at),
     )
@@ -417,9 +419,9 @@ def insert_deliveries(connection: Connection, deliveries: Iterable[Delivery]) ->
         f"""
         insert or ignore into injections ({", ".join(_DELIVERY_COLUMNS)})
         select {", ".join(f":{name}" for name in _DELIVERY_COLUMNS)}
-        where {_NAMES_CALL.format(event=":event")} or not exists (
+        where {_NAMES_CALL_SQL.format(event=":event")} or not exists (
             select 1 from injections where session = :session and at between :at - :twice and :at + :twice
-            and not {_NAMES_CALL.format(event="event")} and event != :event and lesson = :lesson and host = :host
+            and not {_NAMES_CALL_SQL.format(event="event")} and event != :event and lesson = :lesson and host = :host
             and agent = :agent and kind = :kind and tool = :tool)
         """,
         [{**dump_record(delivery), "twice": DUPLICATE_SECONDS} for delivery in deliveries],

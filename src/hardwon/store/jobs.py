@@ -23,9 +23,9 @@ _STATES = ("waiting", "running", "dead")
 _MAX_WHY_CHARS = 500
 _VANISHED_MESSAGE = "whoever worked on it ended without a word: hardwon logs"
 _COLUMNS = ", ".join(Job.__annotations__)
-_IS_LEASED = "id = ? and state = 'running' and lease = ?"
+_IS_LEASED_SQL = "id = ? and state = 'running' and lease = ?"
 # What a further request changes: a dead job begins anew; `why` is empty unless a try failed or was postponed.
-_WANT_AGAIN = """
+_WANT_AGAIN_SQL = """
     wanted = wanted + 1,
     priority = min(priority, excluded.priority),
     due_at = iif(state = 'dead', excluded.due_at, iif(why = '', min(due_at, excluded.due_at), due_at)),
@@ -34,7 +34,7 @@ _WANT_AGAIN = """
     state = iif(state = 'dead', 'waiting', state)
     """
 # Every event requests a new wait, so one that is nearly as long as the current wait is not written.
-_WAIT_AGAIN = f"""
+_WAIT_AGAIN_SQL = f"""
     due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at
     and abs(due_at - excluded.due_at) >= {_QUIET_SLACK_SECONDS}
     """
@@ -50,7 +50,7 @@ def enqueue(
     """
     if due_at is None:
         due_at = now
-    clause = _WAIT_AGAIN if due_at > now else _WANT_AGAIN
+    clause = _WAIT_AGAIN_SQL if due_at > now else _WANT_AGAIN_SQL
     connection.execute(
         f"""
         insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)
@@ -83,7 +83,7 @@ def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequenc
 
 def renew_lease(connection: Connection, job: Job, now: float) -> bool:
     """Extend the lease; return False if another process has the job now."""
-    query = f"update jobs set lease_until = ? where {_IS_LEASED}"
+    query = f"update jobs set lease_until = ? where {_IS_LEASED_SQL}"
     changed = connection.execute(query, (now + LEASE_SECONDS, job.id, job.lease)).rowcount
     return bool(changed)
 
@@ -92,7 +92,7 @@ def finish(connection: Connection, job: Job) -> bool:
     """Delete a finished job, or queue it again if it was requested again; return False if the lease was lost."""
     with transaction(connection):
         deleted = connection.execute(
-            f"delete from jobs where {_IS_LEASED} and wanted = ?", (job.id, job.lease, job.wanted)
+            f"delete from jobs where {_IS_LEASED_SQL} and wanted = ?", (job.id, job.lease, job.wanted)
         ).rowcount
         return bool(deleted) or _requeue_job(connection, job, job.due_at, why="", tries=0)
 
@@ -119,7 +119,7 @@ def _requeue_job(connection: Connection, job: Job, due_at: float, why: str, *, t
     """Queue a running job again; return False if the lease was lost."""
     query = f"""
         update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?
-        where {_IS_LEASED}
+        where {_IS_LEASED_SQL}
         """
     changed = connection.execute(query, (due_at, why[:_MAX_WHY_CHARS], tries, job.id, job.lease)).rowcount
     return bool(changed)

@@ -25,10 +25,10 @@ _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", 
 _NAMES = tuple(Observation.__annotations__)
 _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
 # An observation may have no title; lists then show its first fact.
-TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
+TITLE_OR_FACT_SQL = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
 
 # Of equal observations within some time only the latest is listed.
-_IS_NEWEST_DUPLICATE = f"""
+_IS_NEWEST_DUPLICATE_SQL = f"""
     not exists (select 1 from observations as other join sessions as its on its.id = other.session
         where other.title = observations.title and other.type = observations.type
         and other.files_read = observations.files_read and other.files_modified = observations.files_modified
@@ -53,7 +53,8 @@ class BriefObservation:
 
 
 _BRIEF_COLUMNS = f"""
-    observations.id, observations.at, observations.type, substr({TITLE_OR_FACT}, 1, 2000), substr(subtitle, 1, 2000),
+    observations.id, observations.at, observations.type, substr({TITLE_OR_FACT_SQL}, 1, 2000),
+    substr(subtitle, 1, 2000),
     iif(files_modified in ('', '[]'), files_read, files_modified), tokens
     """
 
@@ -111,7 +112,7 @@ def _select_observations(connection: Connection, condition: str, *values: object
 
 def list_rows_for_session(connection: Connection, session: int) -> list[Row]:
     """Return the observations of a session in order, with ids and turns."""
-    columns = ", ".join(f"{TITLE_OR_FACT} as title" if name == "title" else name for name in _NAMES)
+    columns = ", ".join(f"{TITLE_OR_FACT_SQL} as title" if name == "title" else name for name in _NAMES)
     query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
     rows = fetch_dicts(connection, query, session)
     for row in rows:
@@ -123,7 +124,7 @@ def list_rows_for_session(connection: Connection, session: int) -> list[Row]:
 def list_after(connection: Connection, after_id: int) -> list[Row]:
     """Return the observations after this one in short form; if there are many, only the latest."""
     query = f"""
-        select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT} as title, made
+        select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT_SQL} as title, made
         from observations
         join sessions on sessions.id = observations.session where observations.id > ?
         order by observations.id desc limit {_MAX_NEW_OBSERVATIONS}
@@ -220,7 +221,7 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
         rows = connection.execute(
             f"""
             select {_BRIEF_COLUMNS}, substr(title || subtitle || narrative || facts, 1, {_MAX_TEXT_CHARS})
-            from observations where session = ? and title <> '' and {_IS_NEWEST_DUPLICATE}
+            from observations where session = ? and title <> '' and {_IS_NEWEST_DUPLICATE_SQL}
             order by at desc, id desc limit ?
             """,
             (session, limit),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedRandom
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon import paths
 from hardwon.store import candidates, db, deletions, documents, events, jobs, transcripts, turns
@@ -47,12 +47,12 @@ _CLEARED_COLUMNS = {
 }
 _SPECIAL_TABLES = frozenset({*_CLEARED_COLUMNS, "projects", "transcripts", "candidates", "events", "prompts"})
 _HASH_TABLES = frozenset({"deletions", "tombstones"})  # only counts and hashes, so a match would be a coincidence
-_BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
-_IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
-_AT_SECONDS = "cast(strftime('%s', at) as real)"
+_IS_BELOW_SQL = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
+_IN_PROJECT_SQL = f"(project in (select id from projects where path = ?1) or (project is null and {_IS_BELOW_SQL}))"
+_AT_SECONDS_SQL = "cast(strftime('%s', at) as real)"
 # Prompts, events and other rows that refer to a session are deleted with its row. Of each list the statements run in
 # this order: first what is found by way of a session, then the sessions.
-_DELETE_SESSION: tuple[str, ...] = (
+_DELETE_SESSION_SQL: tuple[str, ...] = (
     "update runs set why = '' where session in (select id from sessions where session = ?1)",
     "delete from injections where session = ?1",
     "delete from ignored_denials where session = ?1",
@@ -62,23 +62,23 @@ _DELETE_SESSION: tuple[str, ...] = (
     "delete from reflections where session = ?1",
     "delete from sessions where session = ?1",
 )
-_PROJECT_SESSIONS = f"(select host, session from sessions where {_IN_PROJECT})"
-_DELETE_PROJECT = (
-    f"delete from injections where (host, session) in {_PROJECT_SESSIONS}",
-    f"delete from ignored_denials where (host, session) in {_PROJECT_SESSIONS}",
+_PROJECT_SESSIONS_SQL = f"(select host, session from sessions where {_IN_PROJECT_SQL})"
+_DELETE_PROJECT_SQL = (
+    f"delete from injections where (host, session) in {_PROJECT_SESSIONS_SQL}",
+    f"delete from ignored_denials where (host, session) in {_PROJECT_SESSIONS_SQL}",
     f"""
     update runs set project = '', why = '' where project = ?1
-    or session in (select id from sessions where {_IN_PROJECT})
+    or session in (select id from sessions where {_IN_PROJECT_SQL})
     """,
-    f"delete from sessions where {_IN_PROJECT}",
+    f"delete from sessions where {_IN_PROJECT_SQL}",
     "delete from projects where path = ?1",
     "delete from anchors where substr(path, 1, length(?1) + 1) = ?1 || '/'",
-    f"delete from calls where {_BELOW}",
+    f"delete from calls where {_IS_BELOW_SQL}",
     "delete from signals where project = ?1",
     "delete from memories where project = ?1",
     "delete from reflections where project = ?1",
 )
-_DELETE_OLDER = (
+_DELETE_OLDER_SQL = (
     "delete from injections where at < ?1",
     "delete from prompts where at < ?1",
     "delete from events where at < ?1",
@@ -89,8 +89,8 @@ _DELETE_OLDER = (
     "delete from reflections where at < ?1",
     "delete from kept where at < ?1",
     "delete from ignored_denials where at < ?1",
-    f"delete from calls where {_AT_SECONDS} < ?1",
-    f"delete from signals where {_AT_SECONDS} < ?1",
+    f"delete from calls where {_AT_SECONDS_SQL} < ?1",
+    f"delete from signals where {_AT_SECONDS_SQL} < ?1",
     "delete from memories where at < ?1 and status != 'active'",
     # Runs of the last day stay, since caps count them.
     "delete from runs where at < ?1 and day < (select max(day) from runs)",
@@ -110,10 +110,27 @@ class PurgeTarget:
     older_than: float | None = None
 
 
+class EndPosition(NamedTuple):
+    """A transcript as one of its readers would have read it to the end."""
+
+    purpose: str
+    path: str
+    agent: str
+    position: ReadPosition
+
+
+class TargetReflection(NamedTuple):
+    """A reflection that is deleted: the path of its page, the path of its raw log, and its status."""
+
+    page: str
+    log: str
+    status: str
+
+
 def purge_target(
-    connection: Connection, target: PurgeTarget, read_positions: Iterable[tuple[str, str, str, ReadPosition]], at: float
+    connection: Connection, target: PurgeTarget, end_positions: Iterable[EndPosition], at: float
 ) -> Counter[str]:
-    """Delete the target in one transaction; move read positions (purpose, path, agent) so that no scan restores it."""
+    """Delete the target in one transaction; move the transcripts' readers to the end so that no scan restores it."""
     # Deleted rows are overwritten with zeros at once, not only when the file is rewritten.
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
@@ -122,9 +139,9 @@ def purge_target(
         deletions.record(connection, deletions.PURGE, target_kind, deleted_counts, at)
         # Every process that read the database before this refuses to write what it read.
         begin_epoch(connection)
-        for purpose, path, agent, position in read_positions:
-            hidden = replace(position, reader="", watch=HIDDEN_STATE)
-            transcripts.set_read_position(connection, purpose, path, agent, hidden, at)
+        for end in end_positions:
+            hidden = replace(end.position, reader="", watch=HIDDEN_STATE)
+            transcripts.set_read_position(connection, end.purpose, end.path, end.agent, hidden, at)
     return deleted_counts
 
 
@@ -332,13 +349,13 @@ def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
     value: object = target.session or target.project or target.older_than
     if target.session:
         memory_condition = "session = ?"
-        statements = _DELETE_SESSION
+        statements = _DELETE_SESSION_SQL
     elif target.project:
         memory_condition = "project = ?"
-        statements = _DELETE_PROJECT
+        statements = _DELETE_PROJECT_SQL
     else:
         memory_condition = "at < ?"
-        statements = _DELETE_OLDER
+        statements = _DELETE_OLDER_SQL
     deletions.store_memory_traces(connection, memory_condition, (value,))
     for statement in statements:
         connection.execute(statement, (value,))
@@ -364,15 +381,15 @@ def find_target_transcripts(connection: Connection, target: PurgeTarget) -> set[
             """
     else:
         query = f"""
-            select transcript from sessions where {_IN_PROJECT} union select path from calls where {_BELOW}
+            select transcript from sessions where {_IN_PROJECT_SQL} union select path from calls where {_IS_BELOW_SQL}
             union select path from signals where project = ?1
             """
     paths = fetch_column(connection, query, target.session or target.project)
     return {os.path.realpath(path) for path in paths if path}
 
 
-def find_target_reflections(connection: Connection, target: PurgeTarget) -> list[tuple[str, str, str]]:
-    """Return the page, the raw log and the status of each reflection that is deleted; of every one for a text."""
+def find_target_reflections(connection: Connection, target: PurgeTarget) -> list[TargetReflection]:
+    """Return the reflections that are deleted; all of them for a text."""
     rows = connection.execute(
         """
         select draft, log, status from reflections where iif(?1 != '', session = ?1, ?2 = '' or project = ?2)
@@ -380,14 +397,14 @@ def find_target_reflections(connection: Connection, target: PurgeTarget) -> list
         """,
         (target.session, target.project, target.older_than),
     )
-    return [(draft, log, status) for draft, log, status in rows.fetchall()]
+    return [TargetReflection(*row) for row in rows.fetchall()]
 
 
 def find_target_sessions(connection: Connection, target: PurgeTarget) -> set[str]:
     """Return the agents' ids of the sessions that are deleted whole."""
     if target.session:
         return {target.session}
-    query = f"select session from sessions where (?1 != '' and {_IN_PROJECT}) or last_at < ?2"
+    query = f"select session from sessions where (?1 != '' and {_IN_PROJECT_SQL}) or last_at < ?2"
     return set(fetch_column(connection, query, target.project, target.older_than))
 
 
@@ -419,7 +436,7 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
         has_lost_signals = old_counts.get(signature, 0) != new_counts.get(signature, 0)
         if not has_lost_signals and not has_text(all_text):
             continue  # the purge does not concern it
-        is_undecided = candidate.status in ("candidate", "open")
+        is_undecided = candidate.status in candidates.UNDECIDED_STATUSES
         # The signature is made of words, so only signals that are left may keep it.
         is_unsupported = bool(pieces) and not new_counts.get(signature)
         if is_undecided or is_unsupported or has_text(f"{candidate.slug} {signature}"):
@@ -443,15 +460,16 @@ def _scrub_candidate(connection: Connection, candidate: Candidate, pieces: Seque
         if (record["problem"], record["solution"]) not in wordings:
             record |= {"summary": "", "problem": "", "solution": "", "triggers": {}, "evidence": []}
         record = _remove_pieces(record, pieces)
-    count, session_ids, projects = candidates.read_occurrences(connection, candidate.signature)
+    occurrences = candidates.read_occurrences(connection, candidate.signature)
     remaining_paths = {episode.path for episode in episodes}
     record["evidence"] = [quote for quote in record.get("evidence", ()) if quote.get("path") in remaining_paths]
-    record["sourceSessionIds"] = [name for name in record.get("sourceSessionIds", ()) if name in session_ids]
-    record["occurrenceCount"] = count
-    columns = [json.dumps(value, separators=(",", ":")) for value in (session_ids, projects, record)]
+    record["sourceSessionIds"] = [name for name in record.get("sourceSessionIds", ()) if name in occurrences.sessions]
+    record["occurrenceCount"] = occurrences.times
+    json_values = (occurrences.sessions, occurrences.projects, record)
+    columns = [json.dumps(value, separators=(",", ":")) for value in json_values]
     connection.execute(
         "update candidates set occurrences = ?, sessions = ?, projects = ?, record = ? where number = ?",
-        (count, *columns, candidate.number),
+        (occurrences.times, *columns, candidate.number),
     )
 
 

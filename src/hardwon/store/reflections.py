@@ -275,7 +275,7 @@ def list_drafts(connection: Connection, session: int) -> list[Reflection]:
     """Return the undecided drafts of a recorded session, by its number."""
     session_id = fetch_value(connection, "select session from sessions where id = ?", session)
     if not session_id:
-        return []  # it was deleted
+        return []  # the session was deleted
     return list_reflections(connection, DRAFT, session=session_id)
 
 

@@ -19,7 +19,7 @@ from hardwon import paths
 from hardwon.store import deletions, documents
 from hardwon.store.db import Connection, fetch_value, transaction
 from hardwon.store.observations import ORPHAN_TURN
-from hardwon.store.sessions import HAS_CONTENT
+from hardwon.store.sessions import HAS_CONTENT_SQL
 from hardwon.store.turns import EXPIRED_PREFIX
 from hardwon.types import frozen
 
@@ -32,31 +32,31 @@ _MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
 _MAX_PORTIONS = 20  # in which all events would be deleted; the index is merged after each
 _INCREMENTAL_VACUUM = 2  # as SQLite reports `auto_vacuum`
 # A turn that lost events must not be distilled again, because its observations hold more than the remaining events.
-_MARK_EXPIRED = f"""
+_MARK_EXPIRED_SQL = f"""
     update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%'
     and (session, number) = (select session, prompt from events where id = ?)
     """
-_TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
+_TO_DISTIL_SQL = "(select session from jobs where kind = 'distil' and state != 'dead')"
 # Calls store the transcript's time as text; those without a time never become too old.
-_CALL_AT = "cast(strftime('%s', at) as real)"
-_SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
-_IS_MESSAGE = "kind in ('Stop', 'SubagentStop') and response != ''"
+_CALL_AT_SQL = "cast(strftime('%s', at) as real)"
+_SESSION_KEPT_SINCE_SQL = "max(last_at, coalesce(taken_at, 0))"
+_IS_MESSAGE_SQL = "kind in ('Stop', 'SubagentStop') and response != ''"
 _MESSAGES_LAST = 1e12  # seconds added to the time of a message, so that it is deleted after everything else
-_EXPIRED_ROWS = f"""
-    select 'events', id from events where at < ?1 and coalesce(taken_at, at) < ?1 and session not in {_TO_DISTIL}
-        and not ({_IS_MESSAGE} and max(at, coalesce(taken_at, at)) >= ?2)
-    union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
+_EXPIRED_ROWS_SQL = f"""
+    select 'events', id from events where at < ?1 and coalesce(taken_at, at) < ?1 and session not in {_TO_DISTIL_SQL}
+        and not ({_IS_MESSAGE_SQL} and max(at, coalesce(taken_at, at)) >= ?2)
+    union all select 'calls', id from calls where {_CALL_AT_SQL} < ?1 and coalesce(taken_at, 0) < ?1
     union all select 'injections', id from injections where at < ?1 and arm = 'told' limit ?3
     """
 # Each table has its own limit, so that its index by time is read only as far as needed.
-_OLDEST_ROWS = f"""
+_OLDEST_ROWS_SQL = f"""
     select name, id from (
         select * from (
-            select 'events' as name, id, at from events where not ({_IS_MESSAGE}) order by at, id limit ?1)
+            select 'events' as name, id, at from events where not ({_IS_MESSAGE_SQL}) order by at, id limit ?1)
         union all select * from (
-            select 'events', id, at + {_MESSAGES_LAST} from events where {_IS_MESSAGE} order by at, id limit ?1)
+            select 'events', id, at + {_MESSAGES_LAST} from events where {_IS_MESSAGE_SQL} order by at, id limit ?1)
         union all select * from (
-            select 'calls', id, coalesce({_CALL_AT}, 1e18) as at from calls order by at, id limit ?1)
+            select 'calls', id, coalesce({_CALL_AT_SQL}, 1e18) as at from calls order by at, id limit ?1)
         union all select * from (select 'injections', id, at from injections order by at, id limit ?1))
     order by at, name, id limit ?1
     """
@@ -77,7 +77,7 @@ def read_store_totals(connection: Connection) -> StoreTotals:
     row = connection.execute(
         f"""
         select (select count(*) from events), (select count(*) from prompts),
-            (select count(*) from sessions where {HAS_CONTENT}), (select min(at) from events)
+            (select count(*) from sessions where {HAS_CONTENT_SQL}), (select min(at) from events)
         """
     ).fetchone()
     return StoreTotals(*row)
@@ -129,25 +129,41 @@ def enforce_limits(
     else:
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days))
     if cutoff is not None:
-        messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # -1: all messages are kept
-        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():
-            portion_counts = _delete_rows(connection, rows, should_continue)
-            deleted_counts += portion_counts
-            if portion_counts.total() < len(rows):  # `should_continue` stopped it
-                break
+        deleted_counts += _delete_expired_rows(connection, cutoff, message_cutoff, should_continue)
     if message_cutoff is not None:
         deleted_counts += _delete_sessions(connection, message_cutoff, should_continue)
     if ledger_cutoff is not None:
-        for table in ("runs", "refusals", "kept"):
-            deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (ledger_cutoff,)).rowcount
-        deleted_counts["reflections"] += connection.execute(
-            "delete from reflections where at < ? and status in ('discarded', 'moot')", (ledger_cutoff,)
-        ).rowcount
+        deleted_counts += _delete_ledger_rows(connection, ledger_cutoff)
     deleted_counts += _delete_until_it_fits(connection, max_bytes, should_continue)
     if +deleted_counts:
         deletions.record(connection, deletions.RETENTION, "age or size", deleted_counts, now)
     release_free_pages(connection, should_continue)
     return +deleted_counts, measure_used_bytes(connection)
+
+
+def _delete_expired_rows(
+    connection: Connection, cutoff: float, message_cutoff: float | None, should_continue: Callable[[], bool]
+) -> Counter[str]:
+    """Delete rows from before the cutoff, messages only from before theirs, and none if that is None."""
+    deleted_counts: Counter[str] = Counter()
+    messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # before every message
+    while rows := connection.execute(_EXPIRED_ROWS_SQL, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():
+        portion_counts = _delete_rows(connection, rows, should_continue)
+        deleted_counts += portion_counts
+        if portion_counts.total() < len(rows):  # `should_continue` stopped it
+            break
+    return deleted_counts
+
+
+def _delete_ledger_rows(connection: Connection, cutoff: float) -> Counter[str]:
+    """Delete our own runs, refusals and finished reflections from before the cutoff."""
+    deleted_counts: Counter[str] = Counter()
+    for table in ("runs", "refusals", "kept"):
+        deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (cutoff,)).rowcount
+    deleted_counts["reflections"] += connection.execute(
+        "delete from reflections where at < ? and status in ('discarded', 'moot')", (cutoff,)
+    ).rowcount
+    return deleted_counts
 
 
 def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continue: Callable[[], bool]) -> Counter[str]:
@@ -158,7 +174,7 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     deleted_counts: Counter[str] = Counter()
     portion_rows = max(_MIN_PORTION_ROWS, read_store_totals(connection).events // _MAX_PORTIONS)
     while measure_used_bytes(connection) > max_bytes and should_continue():
-        oldest_rows = connection.execute(_OLDEST_ROWS, (portion_rows,)).fetchall()
+        oldest_rows = connection.execute(_OLDEST_ROWS_SQL, (portion_rows,)).fetchall()
         if not oldest_rows:
             break
         deleted_counts += _delete_rows(
@@ -189,7 +205,7 @@ def _delete_rows(
             while remaining and monotonic() < deadline:
                 table, row_id = remaining.popleft()
                 if table == "events":
-                    connection.execute(_MARK_EXPIRED, (row_id,))
+                    connection.execute(_MARK_EXPIRED_SQL, (row_id,))
                 deleted_counts[table] += connection.execute(f"delete from {table} where id = ?", (row_id,)).rowcount
     return deleted_counts
 
@@ -203,7 +219,7 @@ def _delete_sessions(connection: Connection, cutoff: float, should_continue: Cal
     deleted_counts: Counter[str] = Counter()
     # Each of these conditions has one parameter, the cutoff.
     has_no_event = "not exists (select 1 from events where events.session = sessions.id)"
-    is_over = f"{_SESSION_KEPT_SINCE} < ? and id not in {_TO_DISTIL} and {has_no_event}"
+    is_over = f"{_SESSION_KEPT_SINCE_SQL} < ? and id not in {_TO_DISTIL_SQL} and {has_no_event}"
     is_empty = " and ".join([is_over, *_build_no_rows_conditions(connection)])
     has_prompts = "exists (select 1 from prompts where prompts.session = sessions.id)"
     rows = connection.execute(

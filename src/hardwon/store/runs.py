@@ -86,7 +86,8 @@ def book(
         }
         refusing_cap = next((name for name, value in totals.items() if value > caps[name]), "")
         if refusing_cap:
-            return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
+            is_first_refusal = _record_refusal(connection, day, refusing_cap, now)
+            return Booking(id=None, refusing_cap=refusing_cap, is_first_refusal=is_first_refusal)
         # An export identifies runs by their times, so no two may have the same.
         latest = fetch_value(connection, "select max(at) from runs where day = ? and at < ?", day, now + 1)
         at = now if latest is None else max(now, latest + _INSTANT)

@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
 MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
 # A session has content if it has a prompt, or a call of anything but hardwon. Without content, somebody only asked the
 # agent for its version, or only looked at hardwon's data.
-HAS_CONTENT = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
+HAS_CONTENT_SQL = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
     and kind = 'tool' and input not like '{"command": "hardwon %'))"""
 
 
@@ -46,7 +46,7 @@ class HookCoverage:
     transcript_events: int
 
 
-_SELECT = """
+_SELECT_SQL = """
     select sessions.id, host, session, coalesce(projects.name, '') as project,
         coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,
         started_at, last_at, ended_at, (select count(*) from events where events.session = sessions.id) as events
@@ -63,7 +63,7 @@ def describe_status(status: str, last_at: float) -> str:
 def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[Row]:
     """Return the sessions with content, the latest first."""
     query = f"""
-        {_SELECT} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT}
+        {_SELECT_SQL} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT_SQL}
         order by last_at desc, sessions.id desc limit ?3
         """
     return fetch_dicts(connection, query, project, status, limit)
@@ -73,7 +73,7 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[Row
     """Return the sessions with this id, else the one with this number, else those whose id begins so."""
     number = parse_row_number(name)
     query = f"""
-        {_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
+        {_SELECT_SQL} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
         order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
         """
     sessions = fetch_dicts(connection, query, number, name, len(name), agent)
@@ -84,12 +84,12 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[Row
 
 def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[Row]:
     """Return the sessions to which the agent gave this very id; every agent's if none is named."""
-    return fetch_dicts(connection, f"{_SELECT} where session = ? and ? in ('', host)", session, agent)
+    return fetch_dicts(connection, f"{_SELECT_SQL} where session = ? and ? in ('', host)", session, agent)
 
 
 def find_by_number(connection: Connection, number: str) -> list[Row]:
     """Return the session of this number, if the text is a number and one has it."""
-    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", parse_row_number(number))
+    return fetch_dicts(connection, f"{_SELECT_SQL} where sessions.id = ?", parse_row_number(number))
 
 
 def list_transcript_paths(connection: Connection) -> list[str]:
@@ -213,7 +213,7 @@ def delete_empty_sessions(connection: Connection, now: float) -> int:
     with transaction(connection):
         return connection.execute(
             f"""
-            delete from sessions where not {HAS_CONTENT} and (to_fill = 0 or to_fill > ?)
+            delete from sessions where not {HAS_CONTENT_SQL} and (to_fill = 0 or to_fill > ?)
             and (last_at < ? or (status = 'completed' and last_at < ?))
             """,
             (MAX_FILL_TRIES, now - ABANDONED_SECONDS, now - ENDED_GRACE_SECONDS),

@@ -48,7 +48,7 @@ def read_vector(connection: Connection, team: str) -> dict[str, tuple[int, str]]
     rows = connection.execute(
         "select writer, max(sequence), hash from team_records where team = ? group by writer", (team,)
     )
-    return {row[0]: (row[1], row[2]) for row in rows}
+    return {writer: (sequence, record_hash) for writer, sequence, record_hash in rows}
 
 
 def find_head(connection: Connection, team: str, writer: str) -> tuple[int, str] | None:
@@ -57,7 +57,10 @@ def find_head(connection: Connection, team: str, writer: str) -> tuple[int, str]
         "select sequence, hash from team_records where team = ? and writer = ? order by sequence desc limit 1",
         (team, writer),
     ).fetchone()
-    return (row[0], row[1]) if row else None
+    if row is None:
+        return None
+    sequence, record_hash = row
+    return sequence, record_hash
 
 
 def find_hash(connection: Connection, team: str, writer: str, sequence: int) -> str:
@@ -123,7 +126,7 @@ def insert_fork(connection: Connection, team: str, writer: str, sequence: int, e
 def read_forks(connection: Connection, team: str) -> dict[str, int]:
     """Return the quarantined machines with the number from which on they do not count."""
     rows = connection.execute("select writer, sequence from team_forks where team = ?", (team,))
-    return {row[0]: row[1] for row in rows}
+    return dict(rows.fetchall())
 
 
 def list_fork_evidence(connection: Connection, team: str) -> list[str]:

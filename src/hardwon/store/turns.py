@@ -24,17 +24,17 @@ from hardwon.types import Call, Observation, Summary, Turn, load_record
 
 PLAIN = "plain"
 # Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
-# rows. See `_is_expired`; in SQL `_IS_EXPIRED`.
+# rows. See `_is_expired`; in SQL `_IS_EXPIRED_SQL`.
 EXPIRED_PREFIX = "worn:"
-_IS_EXPIRED = f"print like '{EXPIRED_PREFIX}%'"
-_IS_TURN_EVENT = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
+_IS_EXPIRED_SQL = f"print like '{EXPIRED_PREFIX}%'"
+_IS_TURN_EVENT_SQL = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
 # A turn ends where the next begins. Events are selected by time, which has an index; the turn's number has none.
-_EVENTS = f"""
-    from events where session = ?1 and (?2 is null or prompt = ?2) and {_IS_TURN_EVENT}
+_FROM_EVENTS_SQL = f"""
+    from events where session = ?1 and (?2 is null or prompt = ?2) and {_IS_TURN_EVENT_SQL}
     and at >= coalesce((select at from prompts where session = ?1 and number = ?2), -1e18)
     and at < coalesce((select at from prompts where session = ?1 and number = ?2 + 1), 1e18) order by at, id
     """
-_PROMPTS = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
+_FROM_PROMPTS_SQL = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
 
 
 def _is_expired(fingerprint: str) -> bool:
@@ -67,7 +67,7 @@ def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, 
 def list_turns(connection: Connection, session: int) -> list[Turn]:
     """Return every turn of a session, in order."""
     with _open_snapshot(connection):
-        turns = _read_turns(connection, session, None)
+        turns = _read_turns(connection, session, number=None)
     return [turns[number] for number in sorted(turns)]
 
 
@@ -82,12 +82,12 @@ def store_distilled(
     number = turn.number
     with transaction(connection):
         if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
-            return False  # it changed while it was distilled
+            return False  # the turn changed while it was distilled
         row = connection.execute(
             "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
         if row and _is_expired(row["print"]):
-            return False  # its observations hold more than the rows that are left
+            return False  # the turn's observations hold more than the rows that are left
         is_made_by_model = row and row["print"] == fingerprint and row["made"] != PLAIN
         if is_made_by_model and maker == PLAIN:
             return False  # a model's words are better, and cost money
@@ -120,7 +120,7 @@ def store_summary(connection: Connection, session: int, summary: Summary, finger
 
 def list_turns_made_by(connection: Connection, session: int, maker: str) -> list[int]:
     """Return the turns that this maker distilled and that have not expired."""
-    query = f"select number from turns where session = ? and made = ? and not {_IS_EXPIRED} order by number"
+    query = f"select number from turns where session = ? and made = ? and not {_IS_EXPIRED_SQL} order by number"
     return fetch_column(connection, query, session, maker)
 
 
@@ -140,7 +140,7 @@ def enqueue_undistilled(connection: Connection, now: float) -> None:
     query = f"""
         select id from sessions where id not in (select session from jobs where kind = 'distil') and exists (
             select 1 from (select number from prompts where session = sessions.id
-                union select prompt from events where session = sessions.id and {_IS_TURN_EVENT}) as turn
+                union select prompt from events where session = sessions.id and {_IS_TURN_EVENT_SQL}) as turn
             where not exists (
                 select 1 from turns where turns.session = sessions.id and turns.number = turn.number))
         order by last_at desc
@@ -177,7 +177,7 @@ def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[in
     # From the lowest up, so that a new number is free: it is never above the old one.
     for old in sorted({*stored, *fetch_column(connection, query, session)} - {0}):
         earlier_numbers = [number for old_number, number in number_changes.items() if old_number <= old]
-        new = max(earlier_numbers, default=0)  # its own prompt's, or that of the last one before it
+        new = max(earlier_numbers, default=0)  # the number of its own prompt, or of the last one before it
         if old in number_changes:
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
@@ -204,9 +204,12 @@ def _compute_fingerprints(connection: Connection, session: int, number: int | No
     """Return the fingerprint of each turn; long texts count by length, since they are filled in and never edited."""
     hashers: dict[int, Any] = {}
     # Rows of both kinds begin with the turn's number; `number` is null for all turns.
-    rows = connection.execute(f"select number, key, prompt {_PROMPTS}", (session, number)).fetchall()
+    rows = connection.execute(f"select number, key, prompt {_FROM_PROMPTS_SQL}", (session, number)).fetchall()
     rows += connection.execute(
-        f"select prompt, key, kind, tool, agent, outcome, length(input), length(response), length(signature) {_EVENTS}",
+        f"""
+        select prompt, key, kind, tool, agent, outcome, length(input), length(response), length(signature)
+        {_FROM_EVENTS_SQL}
+        """,
         (session, number),
     ).fetchall()
     for turn_number, *values in rows:
@@ -224,12 +227,12 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
         """,
         (session,),
     ).fetchone()
-    prompts = connection.execute(f"select number, at, prompt {_PROMPTS}", (session, number)).fetchall()
+    prompts = connection.execute(f"select number, at, prompt {_FROM_PROMPTS_SQL}", (session, number)).fetchall()
     prompts_by_number = {row["number"]: (row["at"], row["prompt"]) for row in prompts}
     calls: dict[int, list[Call]] = {}
     final_messages: dict[int, str] = {}
     for row in connection.execute(
-        "select prompt, kind, key, at, tool, input, response, outcome, signature, agent, duration " + _EVENTS,
+        "select prompt, kind, key, at, tool, input, response, outcome, signature, agent, duration " + _FROM_EVENTS_SQL,
         (session, number),
     ):
         if row["kind"] == "tool":
@@ -282,19 +285,19 @@ def _open_snapshot(connection: Connection) -> Iterator[None]:
 # A rebuild drops everything that can be derived again from the stored rows. Results of models and imports stay, and so
 # do results of events that were deleted since, because they cannot be made again. Observations keep their rows and
 # numbers, since memories name them as evidence; distilling updates each in place.
-_OF_TURN = "observations.session = turns.session and observations.prompt = turns.number"
+_OF_TURN_SQL = "observations.session = turns.session and observations.prompt = turns.number"
 # An import may bring observations without their events; these cannot be made again.
-_HAS_LOST_EVENTS = f"""
+_HAS_LOST_EVENTS_SQL = f"""
     exists (select 1 from observations,
         json_each(iif(json_valid(observations.events), observations.events, '[]')) as cited
-        where {_OF_TURN} and not exists (select 1 from events where events.key = cited.value))
+        where {_OF_TURN_SQL} and not exists (select 1 from events where events.key = cited.value))
     """
-_HAS_EVENTS = "exists (select 1 from events where events.session = turns.session and events.prompt = turns.number)"
-_FORGET_TURNS = f"""
-    delete from turns where not {_IS_EXPIRED} and {_HAS_EVENTS} and not {_HAS_LOST_EVENTS}
-    and (made = '{PLAIN}' or not exists (select 1 from observations where {_OF_TURN}))
+_HAS_EVENTS_SQL = "exists (select 1 from events where events.session = turns.session and events.prompt = turns.number)"
+_FORGET_TURNS_SQL = f"""
+    delete from turns where not {_IS_EXPIRED_SQL} and {_HAS_EVENTS_SQL} and not {_HAS_LOST_EVENTS_SQL}
+    and (made = '{PLAIN}' or not exists (select 1 from observations where {_OF_TURN_SQL}))
     """
-_FORGET_SUMMARIES = f"""
+_FORGET_SUMMARIES_SQL = f"""
     update summaries set print = '' where made = '{PLAIN}'
     and not exists (select 1 from turns where turns.session = summaries.session)
     and exists (select 1 from events where events.session = summaries.session)
@@ -305,8 +308,8 @@ def forget_derived(connection: Connection, now: float) -> int:
     """Empty the index and ask for every session to be distilled again; return how many sessions there are."""
     sessions: list[int] = fetch_column(connection, "select id from sessions")
     with transaction(connection):
-        connection.execute(_FORGET_TURNS)
-        connection.execute(_FORGET_SUMMARIES)
+        connection.execute(_FORGET_TURNS_SQL)
+        connection.execute(_FORGET_SUMMARIES_SQL)
     _enqueue_distilling(connection, sessions, now)
     with transaction(connection):
         # Delete the word index first: if it is damaged, the trigger that deletes a document's words would fail.
@@ -323,4 +326,4 @@ def forget_derived(connection: Connection, now: float) -> int:
 
 def count_unrebuildable(connection: Connection) -> int:
     """Return how many turns were distilled from events that are gone."""
-    return int(fetch_value(connection, f"select count(*) from turns where {_IS_EXPIRED} or {_HAS_LOST_EVENTS}"))
+    return int(fetch_value(connection, f"select count(*) from turns where {_IS_EXPIRED_SQL} or {_HAS_LOST_EVENTS_SQL}"))

@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 
 from hardwon.store.db import Connection, Row, fetch_column, fetch_dicts, fetch_row, fetch_value
-from hardwon.store.events import OF_LESSONS, WAS_TOLD
-from hardwon.store.observations import TITLE_OR_FACT
-from hardwon.store.sessions import HAS_CONTENT
+from hardwon.store.events import OF_LESSONS_SQL, WAS_TOLD_SQL
+from hardwon.store.observations import TITLE_OR_FACT_SQL
+from hardwon.store.sessions import HAS_CONTENT_SQL
 from hardwon.types import EDIT_TOOLS, frozen
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
@@ -50,7 +50,7 @@ def list_session_page(
     limit: int,
 ) -> list[Row]:
     """Return the sessions that match, the latest first, from behind the one with this time and number."""
-    conditions = [HAS_CONTENT]
+    conditions = [HAS_CONTENT_SQL]
     values: list[object] = []
     if project is not None:
         conditions.append("project = ?")
@@ -152,7 +152,7 @@ def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
 
 
 # An observation is stored with the time of the first call that it sums up, and stands after the last one.
-_OBSERVATION_END = """
+_OBSERVATION_END_SQL = """
     max(at, coalesce(
         (select max(summed_up.at) from json_each(observations.events)
         join events as summed_up on summed_up.key = json_each.value), 0.0))
@@ -163,9 +163,9 @@ _STEP_QUERIES = (
     select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_PREVIEW_CHARS * 20}) as text
     from prompts where session = :session and at >= :at and (at, 0, id) > (:at, :rank, :id)
     """,
-    """
+    f"""
     select 'delivery' as what, id, at, 1 as rank, agent, tool, lesson, slug, summary, delivery
-    from injections where session = :name and host = :host and arm in ('told', 'live') and at >= :at
+    from injections where session = :name and host = :host and {WAS_TOLD_SQL} and at >= :at
         and (at, 1, id) > (:at, :rank, :id)
     """,
     """
@@ -180,7 +180,8 @@ _STEP_QUERIES = (
     """,
     f"""
     select * from (
-        select 'observation' as what, id, {_OBSERVATION_END} as at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle,
+        select 'observation' as what, id, {_OBSERVATION_END_SQL} as at, 3 as rank, type, {TITLE_OR_FACT_SQL} as title,
+            subtitle,
             narrative, facts, files_modified, made
         from observations where session = :session)
     where (at, 3, id) > (:at, :rank, :id)
@@ -224,32 +225,34 @@ def find_event(connection: Connection, session: int, event_id: int) -> Row | Non
 
 def find_session_and_time(connection: Connection, table: str, row_id: int) -> tuple[int, float] | None:
     """Return the session of a prompt, event, observation or summary, and where it stands in the timeline."""
-    at = _OBSERVATION_END if table == "observations" else "at"
+    at = _OBSERVATION_END_SQL if table == "observations" else "at"
     row = connection.execute(f"select session, {at} as at from {table} where id = ?", (row_id,)).fetchone()
     return (row["session"], row["at"]) if row else None
 
 
-_NEWS_SESSION = "sessions.id as number, coalesce(projects.name, '') as project, coalesce(projects.path, '') as folder"
+_NEWS_SESSION_SQL = """
+    sessions.id as number, coalesce(projects.name, '') as project, coalesce(projects.path, '') as folder"""
 _NEWS_QUERIES = {
     "prompts": f"""
-        select 'prompt' as what, prompts.id, prompts.at, host, {_NEWS_SESSION},
+        select 'prompt' as what, prompts.id, prompts.at, host, {_NEWS_SESSION_SQL},
             substr(prompt, 1, {_PREVIEW_CHARS}) as text, '' as tool, '' as outcome, '' as slug
         from prompts join sessions on sessions.id = prompts.session
         """,
     "events": f"""
-        select 'event' as what, events.id, events.at, host, {_NEWS_SESSION},
+        select 'event' as what, events.id, events.at, host, {_NEWS_SESSION_SQL},
             substr(iif(kind = 'tool', input, response), 1, 2000) as text,
             iif(kind = 'tool', tool, kind) as tool, outcome, '' as slug
         from events join sessions on sessions.id = events.session
         """,
     "injections": f"""
-        select 'delivery' as what, injections.id, injections.at, injections.host, {_NEWS_SESSION}, summary as text,
+        select 'delivery' as what, injections.id, injections.at, injections.host, {_NEWS_SESSION_SQL}, summary as text,
             tool, delivery as outcome, slug
-        from (select * from injections where {WAS_TOLD}) as injections
+        from (select * from injections where {WAS_TOLD_SQL}) as injections
         left join sessions on sessions.host = injections.host and sessions.session = injections.session
         """,
     "observations": f"""
-        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION}, {TITLE_OR_FACT} as text,
+        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION_SQL},
+            {TITLE_OR_FACT_SQL} as text,
             type as tool, '' as outcome, '' as slug
         from observations join sessions on sessions.id = observations.session
         """,
@@ -272,7 +275,7 @@ def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tupl
 def count_activity(connection: Connection, since: float) -> dict[str, int]:
     """Return how many sessions, calls and failed calls there were since a time."""
     query = f"""
-        select (select count(*) from sessions where last_at >= ?1 and {HAS_CONTENT}) as sessions,
+        select (select count(*) from sessions where last_at >= ?1 and {HAS_CONTENT_SQL}) as sessions,
             count(*) as calls, count(*) filter (where outcome = 'failed') as failed
         from events where at >= ?1 and kind = 'tool'
         """
@@ -317,7 +320,7 @@ def read_call(connection: Connection, event_id: int) -> Row | None:
     return fetch_row(connection, query, event_id)
 
 
-_TOLD_LESSONS = f"{OF_LESSONS} and {WAS_TOLD}"
+_TOLD_LESSONS = f"{OF_LESSONS_SQL} and {WAS_TOLD_SQL}"
 
 
 def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
@@ -332,7 +335,7 @@ def list_lesson_deliveries(
     # Of any lesson: briefs and recalled records are deliveries, too.
     condition = f"?1 = '' and {_TOLD_LESSONS}"
     if lesson:
-        condition = f"lesson = ?1 and {WAS_TOLD}"
+        condition = f"lesson = ?1 and {WAS_TOLD_SQL}"
     query = f"""
         select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,
             slug, summary, delivery, agent
@@ -345,7 +348,7 @@ def list_lesson_deliveries(
 
 def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
     """Return how often a lesson was told on each day since a time."""
-    return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD}", lesson, since)
+    return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD_SQL}", lesson, since)
 
 
 _SAME_CALL_SECONDS = 60.0  # within which a hook's denial appears in the transcript
@@ -391,7 +394,7 @@ def count_sessions_by_project(connection: Connection, since: float, *, limit: in
     rows = connection.execute(
         f"""
         select coalesce(path, ''), count(*) as times from sessions
-        left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT}
+        left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT_SQL}
         group by sessions.project order by times desc limit ?
         """,
         (since, limit),

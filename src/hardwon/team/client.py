@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -136,7 +137,8 @@ class TeamClient:
         except HTTPError as error:
             with error:
                 reason = _read_reason(error.read(10_000))
-            if error.code >= 500 or error.code == 429:  # both pass by themselves
+            is_overloaded = error.code == HTTPStatus.TOO_MANY_REQUESTS
+            if is_overloaded or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:  # both pass by themselves
                 raise ServerAway(reason) from None
             raise ServerRefusal(error.code, reason) from None
         except (URLError, HTTPException, OSError) as error:
@@ -175,7 +177,7 @@ def found_team(
     own_records = replica.select_after({key.machine: 0})
     client = TeamClient(url, authority=authority)
     answer = client.call("/v1/found", {"code": code, **_to_wire(own_records)})
-    return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
+    return TeamConfig(url, team, token=str(answer["token"]), key=dump_key(key), authority=authority)
 
 
 def join_team(
@@ -192,7 +194,7 @@ def join_team(
     parents = [str(parent) for parent in invite.get("parents") or ()]
     replica.append(key, JOIN, MEMBERS, content, parents)
     token = f"{team}.{secrets.token_urlsafe(32)}"
-    config = TeamConfig(url, team, token, dump_key(key), authority)
+    config = TeamConfig(url, team, token, key=dump_key(key), authority=authority)
     _present_join(replica, config, client)
     return config
 
@@ -214,7 +216,7 @@ def exchange_records(connection: Connection, config: TeamConfig) -> SyncReport:
     try:
         return _exchange_until_equal(replica, config, client)
     except ServerRefusal as refusal:
-        if refusal.status != 401 or not config.key:
+        if refusal.status != HTTPStatus.UNAUTHORIZED or not config.key:
             raise
         # A server restored from a backup may have forgotten that this machine joined.
         _present_join(replica, config, client)
@@ -223,7 +225,8 @@ def exchange_records(connection: Connection, config: TeamConfig) -> SyncReport:
 
 def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClient) -> SyncReport:
     """Exchange records in rounds: compare digests, then the ends of all chains, then send what is missing."""
-    received = sent = 0
+    received = 0
+    sent = 0
     refused: dict[str, str] = {}
     suspected_writers: set[str] = set()  # of records that did not continue the other side's chain
     resent_until: dict[str, int] = {}
@@ -237,9 +240,9 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
             break
         difference = compare_vectors(vector, answer.get("vector") or {})
         unknown_forks = set(map(str, answer.get("unknown_forks") or ()))  # a restored server has forgotten them
-        outgoing = Message((), {})
+        outgoing = Message(records=(), bodies={})
         if config.key:
-            settled_forks = forks.keys() - unknown_forks  # both sides know of them
+            settled_forks = forks.keys() - unknown_forks  # forks that both sides know
             divergent = (difference.divergent | suspected_writers | unknown_forks) - settled_forks
             starts = {writer: start for writer, start in difference.peer_needs.items() if writer not in forks}
             # A chain with two branches is sent from its start, in portions, because the fork shows where they part.

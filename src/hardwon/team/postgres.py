@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, LifoQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import psycopg
@@ -82,6 +82,13 @@ _SCHEMA = (
     "create table setup_codes (code_hash text primary key)",
     "create table used_setup_codes (code_hash text primary key, team text not null)",
 )
+
+
+class Fork(NamedTuple):
+    """The first number that a machine used for two records, and the second of them as JSON."""
+
+    sequence: int
+    second_record: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,13 +356,13 @@ class TeamTables:
             (self.team, writer, sequence, evidence),
         )
 
-    def read_forks(self) -> dict[str, tuple[int, str]]:
-        """Return for each quarantined machine the first number that it used twice, and the second record as JSON."""
+    def read_forks(self) -> dict[str, Fork]:
+        """Return the fork of each quarantined machine."""
         rows = self._connection.execute(
             "select writer, sequence, evidence from team_forks where team = %s order by writer, sequence desc",
             (self.team,),
         )
-        return {writer: (sequence, evidence) for writer, sequence, evidence in rows.fetchall()}
+        return {writer: Fork(sequence, evidence) for writer, sequence, evidence in rows.fetchall()}
 
     def insert_token(self, token_hash: str, machine: str, name: str) -> None:
         self._connection.execute(

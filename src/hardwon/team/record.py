@@ -149,7 +149,16 @@ def sign_record(
         sequence = previous.sequence + 1
         previous_hash = previous.hash
     unsigned = Record(
-        team, key.machine, sequence, kind, _FORMAT, subject, tuple(sorted(parents)), _hash_body(body), "", ""
+        team,
+        writer=key.machine,
+        sequence=sequence,
+        kind=kind,
+        format=_FORMAT,
+        subject=subject,
+        parents=tuple(sorted(parents)),
+        body_hash=_hash_body(body),
+        hash="",
+        signature="",
     )
     record_hash = _compute_hash(unsigned, previous_hash)
     signature = key.private_key.sign(bytes.fromhex(record_hash)).hex()
@@ -269,11 +278,11 @@ def check_batch(
     # In the order of each chain, because every record is checked against the one before it.
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
         if record.writer in skipped_machines:
-            continue  # it forked, or an earlier record of it has a fault
+            continue  # the machine forked, or an earlier record of it has a fault
         position = (record.writer, record.sequence)
         known_hash = hashes.get(position)
         if known_hash == record.hash:
-            continue  # it arrived before, by another route
+            continue  # the record arrived before, by another route
         try:
             if known_hash is not None:
                 previous_hash = hashes.get((record.writer, record.sequence - 1), "")
@@ -295,13 +304,18 @@ def check_batch(
         vector[record.writer] = (record.sequence, record.hash)
         hashes[position] = record.hash
         batch.new_records.append(record)
-    # The last of each sender, since later records replace earlier ones.
-    last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
-    for writer, record in last_records.items():
-        if not _is_signed_by(record, batch.public_keys[writer]):
-            batch.new_records = [record for record in batch.new_records if record.writer != writer]
-            batch.refused[writer] = f"record {record.sequence} of {writer} has a wrong signature"
+    _refuse_unsigned_ends(batch, senders)
     return batch
+
+
+def _refuse_unsigned_ends(batch: CheckedBatch, senders: Collection[str]) -> None:
+    """Refuse the records of each sender whose last record is not signed by it."""
+    # Later records of a sender replace earlier ones here.
+    last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
+    for writer, last_record in last_records.items():
+        if not _is_signed_by(last_record, batch.public_keys[writer]):
+            batch.new_records = [record for record in batch.new_records if record.writer != writer]
+            batch.refused[writer] = f"record {last_record.sequence} of {writer} has a wrong signature"
 
 
 def _check_fork(record: Record, previous_hash: str, public_key: str, bodies: Mapping[str, str], team: str) -> None:

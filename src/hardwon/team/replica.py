@@ -96,7 +96,7 @@ class Replica:
                 message.records,
                 message.bodies,
                 known,
-                (),
+                quarantined=(),
                 senders={record.writer for record in message.records},
             )
             for writer, record in batch.forks.items():

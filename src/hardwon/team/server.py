@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import psycopg
@@ -89,7 +89,7 @@ class _TeamCache:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     member_count: int = -1
-    state: TeamState = field(default_factory=lambda: compute_state((), {}, {}))
+    state: TeamState = field(default_factory=lambda: compute_state(records=(), contents={}, forks={}))
     vector: Vector = field(default_factory=dict)
     read_at: float = float("-inf")
 
@@ -105,7 +105,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def spend(self, caller: str, amount: float) -> None:
-        """Charge a caller; Refused with 429 if nothing is left."""
+        """Charge a caller; Refused with 429 if nothing is left, which an amount of 0 only checks."""
         with self._lock:
             now = self._now()
             level, measured_at = self._levels.get(caller, (self._burst, now))
@@ -133,7 +133,7 @@ class TeamServer:
 
     def found_team(self, caller: str, payload: Payload) -> Answer:
         """Found a team with a setup code; the founder's first record says its name and key."""
-        self._failed_logins.spend(caller, 0)
+        self._failed_logins.spend(caller, amount=0)
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != FOUND:
             raise Refused(400, "a team is founded with one record")
@@ -146,7 +146,7 @@ class TeamServer:
 
     def show_invite(self, caller: str, payload: Payload) -> Answer:
         """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
-        self._failed_logins.spend(caller, 0)
+        self._failed_logins.spend(caller, amount=0)
         code = str(payload.get("code", ""))
         team, _, _ = code.partition(".")
         with self._open_team(team) as tables:
@@ -160,7 +160,7 @@ class TeamServer:
 
         The machine chooses its token and signs it, so that it can come back to a server whose backup is older.
         """
-        self._failed_logins.spend(caller, 0)
+        self._failed_logins.spend(caller, amount=0)
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != JOIN:
             raise Refused(400, "a machine joins with one record")
@@ -187,7 +187,7 @@ class TeamServer:
         self._extend_cache(team, batch.new_records)
         cache = self._get_cache(team)
         with cache.lock:
-            # Another request may have replaced it, with this machine in it or not.
+            # Another request may have replaced the state, by one with this machine or without.
             if cache.state is state:
                 cache.state = new_state
                 cache.member_count += len(batch.new_records)
@@ -271,7 +271,7 @@ class TeamServer:
         forks = tables.read_forks()
         client_forks = set(map(str, payload.get("forks") or ()))
         starts = payload.get("after")
-        if not isinstance(starts, dict):  # this is the first call of an exchange, with a digest
+        if not isinstance(starts, dict):  # the first call of an exchange, which has only a digest
             vector = self._read_vector(tables)
             if client_forks == set(forks) and payload.get("digest") == compute_digest(vector, forks):
                 return {"in_sync": True}
@@ -282,12 +282,12 @@ class TeamServer:
         records: list[Record] = []
         if starts_by_writer:
             records += tables.list_records_after(starts_by_writer, _MAX_RECORDS_PER_ANSWER)
-        # Both records under the number in question: the machine may have either.
+        # Of a fork that the machine does not know send both records of one number: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
-        fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
+        fork_positions = [(writer, forks[writer].sequence) for writer in unseen_forks]
         if fork_positions:
             records += tables.find_records_at(fork_positions)
-        second_records = [orjson.loads(forks[writer][1]) for writer in unseen_forks]
+        second_records = [orjson.loads(forks[writer].second_record) for writer in unseen_forks]
         bodies = {}
         if records:
             bodies = tables.read_bodies([record.body_hash for record in records])
@@ -541,13 +541,23 @@ def run(database: str, host: str, port: int, certificate: str | None, key: str |
     pool.close()
 
 
-def make_certificates(folder: str, host: str) -> tuple[str, str, str]:
-    """Return the files of the server's certificate, its key and its authority, made if they are not there."""
-    certificate_file, key_file, authority_file = (
-        os.path.join(folder, name) for name in ("server.pem", "server.key", "authority.pem")
+class CertificateFiles(NamedTuple):
+    """The paths of the server's certificate, of its key, and of the certificate of the authority that signed it."""
+
+    certificate: str
+    key: str
+    authority: str
+
+
+def make_certificates(folder: str, host: str) -> CertificateFiles:
+    """Return the files of the server's certificate, made if they are not there."""
+    files = CertificateFiles(
+        certificate=os.path.join(folder, "server.pem"),
+        key=os.path.join(folder, "server.key"),
+        authority=os.path.join(folder, "authority.pem"),
     )
-    if all(map(os.path.exists, (certificate_file, key_file, authority_file))):
-        return certificate_file, key_file, authority_file
+    if all(map(os.path.exists, files)):
+        return files
     paths.make_private_folder(folder)
     authority_key = ec.generate_private_key(ec.SECP256R1())
     server_key = ec.generate_private_key(ec.SECP256R1())
@@ -567,10 +577,10 @@ def make_certificates(folder: str, host: str) -> tuple[str, str, str]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     # The authority's key is not kept: a new server gets a new authority.
-    paths.write_private(authority_file, authority.public_bytes(serialization.Encoding.PEM))
-    paths.write_private(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
-    paths.write_private(key_file, key_bytes)
-    return certificate_file, key_file, authority_file
+    paths.write_private(files.authority, authority.public_bytes(serialization.Encoding.PEM))
+    paths.write_private(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    paths.write_private(files.key, key_bytes)
+    return files
 
 
 def _start_certificate(

@@ -11,7 +11,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from hardwon.team.record import (
     APPROVE,
@@ -41,6 +42,7 @@ READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
 Contents = Mapping[str, Content]  # by the hash of the body
 ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
 PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
+_REVOKED = "its machine was revoked"
 _NEEDED_ROLE = {
     INVITE: ADMIN,
     ROLE: ADMIN,
@@ -57,6 +59,13 @@ _NEEDED_ROLE = {
 }
 
 
+class RoleGrant(NamedTuple):
+    """A role that a machine has in its records after this number."""
+
+    after_sequence: int
+    role: str
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine of the team: whose it is, its key, and from which of its records on it had which role."""
@@ -65,20 +74,20 @@ class Machine:
     name: str
     member: str
     public_key: str
-    roles: tuple[tuple[int, str], ...]  # (after this sequence, role), in the order they were granted
+    grants: tuple[RoleGrant, ...]  # in the order in which they were made
     last_sequence: int | None = None  # of a revoked machine: later records do not count
 
     def get_role(self, sequence: int) -> str:
         """Return the role under which the machine wrote a record; empty before it had one."""
         role = ""
-        for after_sequence, granted_role in self.roles:
-            if sequence > after_sequence:
-                role = granted_role
+        for grant in self.grants:
+            if sequence > grant.after_sequence:
+                role = grant.role
         return role
 
     @property
     def role(self) -> str:
-        return self.roles[-1][1]
+        return self.grants[-1].role
 
     @property
     def is_revoked(self) -> bool:
@@ -143,7 +152,7 @@ def compute_state(records: Iterable[Record], contents: Contents, forks: Mapping[
     by_subject: defaultdict[str, list[Record]] = defaultdict(list)
     ignored: dict[str, str] = {}
     for record in records:
-        # Nobody can tell which of two branches is the true one, so neither counts.
+        # Nobody can tell which branch of a forked chain is the true one, so neither counts.
         first_forked = forks.get(record.writer)
         if first_forked is not None and record.sequence >= first_forked:
             ignored[record.hash] = "its machine wrote two records under one number"
@@ -154,13 +163,9 @@ def compute_state(records: Iterable[Record], contents: Contents, forks: Mapping[
     subjects: dict[str, Subject] = {}
     heads: dict[str, tuple[str, ...]] = {}
     for name, subject_records in by_subject.items():
-        counted_records = []
-        for record in subject_records:
-            reason = _find_objection(record, members.machines)
-            if reason:
-                ignored[record.hash] = reason
-            else:
-                counted_records.append(record)
+        objections = {record.hash: _find_objection(record, members.machines) for record in subject_records}
+        ignored |= {record_hash: reason for record_hash, reason in objections.items() if reason}
+        counted_records = [record for record in subject_records if not objections[record.hash]]
         if counted_records:
             subjects[name] = _evaluate_subject(name, counted_records, contents, members.machines)
             heads[name] = _find_heads(counted_records)
@@ -200,16 +205,11 @@ def _evaluate_members(records: Sequence[Record], contents: Contents) -> _Members
         if machine.last_sequence is not None:
             cut_offs[machine.id] = machine.last_sequence
     if cut_offs:
-        counted_records: list[Record] = []
-        late_records: list[Record] = []
-        for record in ordered_records:
-            is_late = record.writer in cut_offs and record.sequence > cut_offs[record.writer]
-            if is_late:
-                late_records.append(record)
-            else:
-                counted_records.append(record)
+        late_records = [record for record in ordered_records if record.sequence > cut_offs.get(record.writer, inf)]
+        late_reasons = {record.hash: _REVOKED for record in late_records}
+        counted_records = [record for record in ordered_records if record.hash not in late_reasons]
         members = _apply_member_records(counted_records, contents, _Members())
-        members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
+        members.ignored |= late_reasons
     members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
     return members
 
@@ -236,28 +236,36 @@ def _apply_member_record(members: _Members, record: Record, content: Content) ->
         return _apply_founding(members, record, content)
     if record.kind == JOIN:
         return _apply_join(members, record, content)
-    if reason := _find_objection(record, members.machines):
-        return reason
-    target = members.machines.get(str(content.get("machine", "")))
+    objection = _find_objection(record, members.machines)
+    if objection:
+        return objection
     if record.kind == INVITE:
         if content.get("role") not in ROLES:
             return "an invite needs a role"
         members.open_invites[str(content.get("code_hash", ""))] = content
     elif record.kind == POLICY:
         members.policy = dict(content)
-    elif target is None:
+    else:
+        return _change_machine(members, record.kind, content)
+    return ""
+
+
+def _change_machine(members: _Members, kind: str, content: Mapping[str, Any]) -> str:
+    """Give a machine another role or revoke it; return why that does not count, or an empty text."""
+    machine = members.machines.get(str(content.get("machine", "")))
+    if machine is None:
         return "there is no such machine"
-    elif record.kind == ROLE:
+    if kind == ROLE:
         if content.get("role") not in ROLES:
             return "there is no such role"
-        grant = (int(content.get("after_sequence", 0)), str(content["role"]))
-        members.machines[target.id] = replace(target, roles=(*target.roles, grant))
-    elif record.kind == REVOKE:
+        grant = RoleGrant(int(content.get("after_sequence", 0)), str(content["role"]))
+        members.machines[machine.id] = replace(machine, grants=(*machine.grants, grant))
+    elif kind == REVOKE:
         last_sequence = int(content.get("last_sequence", 0))
         # Of two revocations the stricter one counts, in whatever order they arrive.
-        if target.last_sequence is not None:
-            last_sequence = min(last_sequence, target.last_sequence)
-        members.machines[target.id] = replace(target, last_sequence=last_sequence)
+        if machine.last_sequence is not None:
+            last_sequence = min(last_sequence, machine.last_sequence)
+        members.machines[machine.id] = replace(machine, last_sequence=last_sequence)
     return ""
 
 
@@ -307,7 +315,7 @@ def _build_machine(record: Record, content: Content, role: str) -> Machine:
         name=str(content.get("name", "")),
         member=str(content.get("member", "")),
         public_key=str(content["public_key"]),
-        roles=((0, role),),
+        grants=(RoleGrant(0, role),),
     )
 
 
@@ -317,7 +325,7 @@ def _find_objection(record: Record, machines: Mapping[str, Machine]) -> str:
     if machine is None:
         return "its machine is not a member"
     if machine.last_sequence is not None and record.sequence > machine.last_sequence:
-        return "its machine was revoked"
+        return _REVOKED
     role = machine.get_role(record.sequence)
     needed_role = _NEEDED_ROLE.get(record.kind, ADMIN)
     if not role:
@@ -343,7 +351,7 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
             predecessors.add(last_of_writer[record.writer].hash)
         last_of_writer[record.writer] = record
         waiting_for[record.hash] = predecessors
-    # From here on it is a topological sort; the heap makes the order of concurrent records the same everywhere.
+    # The rest is a topological sort; the heap makes the order of concurrent records the same everywhere.
     followers: defaultdict[str, list[str]] = defaultdict(list)
     for record_hash, predecessors in waiting_for.items():
         for predecessor in predecessors:

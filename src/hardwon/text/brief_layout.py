@@ -97,7 +97,8 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
     """Lay out the lines that fit, in order and under their headings, and count the others."""
     shown_texts: list[str] = []
     headings: list[BriefLine] = []  # those above the next line that are not shown yet
-    shown_count = omitted_count = 0
+    shown_count = 0
+    omitted_count = 0
     new_lines = drop_noted_lines(lines, note_statements)
     wanted_chars = measure_lines(new_lines)
     remaining = room - len(SECTION_SEPARATOR)

@@ -125,8 +125,9 @@ def create_slug(summary: str, used_slugs: Container[str], make_suffix: Callable[
     stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
     if len(stem) > _MAX_SLUG_STEM:
         stem = stem[: _MAX_SLUG_STEM + 1].rpartition("-")[0] or stem[:_MAX_SLUG_STEM]
-    while (slug := f"{stem}-{make_suffix()}") in used_slugs:
-        continue
+    slug = f"{stem}-{make_suffix()}"
+    while slug in used_slugs:
+        slug = f"{stem}-{make_suffix()}"
     return slug
 
 

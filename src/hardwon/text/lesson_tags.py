@@ -72,12 +72,14 @@ class LessonBlock:
 
 def find_lesson_blocks(text: str) -> list[LessonBlock]:
     """Return the closed blocks that the text does not cancel; markers with no field between them are ignored."""
-    return _read_blocks(text)[0]
+    blocks, _ = _read_blocks(text)
+    return blocks
 
 
 def find_cancellations(text: str) -> list[str]:
     """Return the problems that a text cancels, for `is_cancelled`; "" stands for the last block before this text."""
-    return _read_blocks(text)[1]
+    _, cancellations = _read_blocks(text)
+    return cancellations
 
 
 def is_cancelled(problem: str, cancellation: str) -> bool:
@@ -103,8 +105,8 @@ def has_unclosed_block(text: str) -> bool:
     regions = list(_find_regions(text))
     if not regions:
         return False
-    is_cancel, is_closed, *_ = regions[-1]
-    return not is_cancel and not is_closed
+    last_region = regions[-1]
+    return not last_region.is_cancel and not last_region.is_closed
 
 
 def is_unfilled_template(block: LessonBlock) -> bool:
@@ -118,19 +120,19 @@ def _read_blocks(text: str) -> tuple[list[LessonBlock], list[str]]:
     blocks: list[LessonBlock | None] = []  # None for an unclosed block, which `#lesson:cancel` can still cancel
     cancellations: list[str] = []
     cancelled_before: dict[str, int] = {}  # by a problem: blocks with it that begin before this position
-    for is_cancel, is_closed, start, end, lines in _find_regions(text):
+    for region in _find_regions(text):
         # Only the beginning of an unclosed region can be fields; the rest is other text.
-        fields, faults = _parse_fields(lines if is_closed else lines[:2])
-        if not is_cancel:
-            if not is_closed:
+        fields, faults = _parse_fields(region.lines if region.is_closed else region.lines[:2])
+        if not region.is_cancel:
+            if not region.is_closed:
                 blocks.append(None)
             elif fields:
-                blocks.append(LessonBlock(fields, start, end, faults))
+                blocks.append(LessonBlock(fields, region.start, region.end, faults))
             continue
         cancelled_problem = normalize_text(fields.get("problem", "")).rstrip(". ")[:_MAX_CANCEL_CHARS]
         if cancelled_problem:
             cancellations.append(cancelled_problem)
-            cancelled_before[cancelled_problem] = start
+            cancelled_before[cancelled_problem] = region.start
         elif blocks:
             blocks.pop()
         else:
@@ -151,8 +153,19 @@ def _list_problem_prefixes(fields: Mapping[str, str]) -> set[str]:
     return {problem[:length] for length in range(_MIN_CANCEL_CHARS, _MAX_CANCEL_CHARS + 1)}
 
 
-def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:
-    """Yield for each opening marker: whether it cancels, whether it is closed, its start and end, and its lines."""
+@frozen
+class _Region:
+    """The text from an opening marker to its end, and the lines between them."""
+
+    is_cancel: bool
+    is_closed: bool
+    start: int
+    end: int
+    lines: list[str]
+
+
+def _find_regions(text: str) -> Iterator[_Region]:
+    """Yield the region of each opening marker."""
     lines: list[str] = []
     start = -1
     is_cancel = False
@@ -162,7 +175,7 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
         marker, rest = _parse_marker(line)
         if marker.startswith("#l"):
             if start >= 0:
-                yield is_cancel, False, start, line_match.start(), lines
+                yield _Region(is_cancel, is_closed=False, start=start, end=line_match.start(), lines=lines)
             marker_offset = line.index("#")
             start = line_match.start() + marker_offset
             is_cancel = marker == "#lesson:cancel"
@@ -180,10 +193,10 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
             lines += _INLINE_FIELD.sub("\n", line).split("\n")
         if marker.startswith("#/") or end_marker:
             end = line_match.start() + len(line_match[0].rstrip(f"{_DECORATION}\r\n"))
-            yield is_cancel, True, start, end, lines
+            yield _Region(is_cancel, is_closed=True, start=start, end=end, lines=lines)
             start = -1
     if start >= 0:
-        yield is_cancel, False, start, len(text), lines
+        yield _Region(is_cancel, is_closed=False, start=start, end=len(text), lines=lines)
 
 
 def _parse_marker(line: str) -> tuple[str, str]:
@@ -206,7 +219,8 @@ def _parse_fields(lines: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]
         match = _FIELD_LINE.match(line)
         name = _CANONICAL_NAMES[match[2].lower()] if match else ""
         if match and name not in values:
-            current_value = values[name] = [match[3]]
+            current_value = [match[3]]
+            values[name] = current_value
             continue
         if match:
             faults[f"{name} is given twice: close the first block with #/lesson, or write it once"] = None

@@ -165,7 +165,7 @@ class LessonVocabulary:
 
 
 def build_vocabulary(lessons: Iterable[Lesson]) -> LessonVocabulary:
-    vocabulary = LessonVocabulary([], [], {})
+    vocabulary = LessonVocabulary(lessons=[], token_sets=[], lessons_by_token={})
     for lesson in lessons:
         add_to_vocabulary(vocabulary, lesson)
     return vocabulary
@@ -187,16 +187,18 @@ def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesso
     shared_counts = Counter[int]()
     for word in words:
         shared_counts.update(vocabulary.lessons_by_token.get(word, ()))
-    nearest: tuple[Lesson, float] | None = None
+    nearest: Lesson | None = None
+    largest_share = 0.0
     for index in sorted(shared_counts):  # so that the first of equals stays
         other = vocabulary.lessons[index]
         if lesson.id and other.id == lesson.id:
             continue  # an edited lesson is compared with the others, not with its former self
         shared = shared_counts[index]
         share = shared / (len(words) + len(vocabulary.token_sets[index]) - shared)
-        if nearest is None or share > nearest[1]:
-            nearest = (other, share)
-    return nearest
+        if nearest is None or share > largest_share:
+            nearest = other
+            largest_share = share
+    return None if nearest is None else (nearest, largest_share)
 
 
 def _tokenize_lesson(lesson: Lesson) -> frozenset[str]:

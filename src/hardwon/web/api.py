@@ -395,7 +395,7 @@ async def record_turn_end(call: ApiCall) -> object:
 async def record_session_end(call: ApiCall) -> object:
     """Record the end of a session, with its reason as the message."""
     session = await call.api.run_in_thread(_find_session, call)
-    event = _build_event(call, session, "SessionEnd", "", message=call.body.reason)
+    event = _build_event(call, session, "SessionEnd", cwd="", message=call.body.reason)
     call.api.responder.record_event(event)
     return {"status": "completed"}
 
@@ -435,7 +435,7 @@ def show_session(call: ApiCall) -> object:
 
 def list_events(call: ApiCall) -> object:
     limit = call.get_number("limit", 100)
-    after_id = call.get_number("after", 0, _MAX_ROW_ID)
+    after_id = call.get_number("after", default=0, maximum=_MAX_ROW_ID)
     return {"events": sessions.list_events_after(call.connection, after_id=after_id, limit=limit)}
 
 
@@ -511,7 +511,7 @@ def list_lessons(call: ApiCall) -> object:
 
 def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
     """Return the lessons that would fire if an agent edited this file; nothing is delivered by asking."""
-    event = Event("", "PreToolUse", "", os.path.dirname(file), tool="Edit", path=file)
+    event = Event(host="", kind="PreToolUse", session="", cwd=os.path.dirname(file), tool="Edit", path=file)
     matches, _ = lookup.explain_call(home, event, clock.now())
     lesson_rows = []
     for match in matches:
@@ -530,7 +530,7 @@ def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
 def list_deliveries(call: ApiCall) -> object:
     """Return what was delivered to agents, only what came after the id `after` if the query has one."""
     limit = call.get_number("limit", 100)
-    after_id = call.get_number("after", 0, _MAX_ROW_ID)
+    after_id = call.get_number("after", default=0, maximum=_MAX_ROW_ID)
     rows = efficacy.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
     return {"deliveries": [{"id": delivery_id, **dump_record(delivery)} for delivery_id, delivery in rows]}
 
@@ -545,7 +545,8 @@ async def stream_live(call: ApiCall) -> Response:
 
 _LIMIT = ("limit", "integer", "maximum number of results")
 _AFTER = ("after", "integer", "only those with a larger id")
-_PROJECT = ("project", "string", "name or folder, or * for all")
+_PROJECT_DESCRIPTION = "name or folder, or * for all"
+_PROJECT = ("project", "string", _PROJECT_DESCRIPTION)
 
 
 def _build_session_endpoints(
@@ -595,7 +596,7 @@ ENDPOINTS = (
         show_session,
         query_parameters=(("host", "string", "the agent, if two have a session with this id"),),
     ),
-    Endpoint("GET", "/api/events", "events in the order they came in", list_events, None, (_LIMIT, _AFTER)),
+    Endpoint("GET", "/api/events", "events in the order they came in", list_events, query_parameters=(_LIMIT, _AFTER)),
     Endpoint(
         "GET",
         "/api/search",
@@ -620,7 +621,7 @@ ENDPOINTS = (
         "what happened around a record",
         get_timeline,
         query_parameters=(
-            ("project", "string", f"{_PROJECT[2]}; optional with an anchor"),
+            ("project", "string", f"{_PROJECT_DESCRIPTION}; optional with an anchor"),
             ("anchor", "string", "an id; a number alone is an observation's"),
             ("query", "string", "instead: around the best result"),
             ("depth_before", "integer", "how many before"),
@@ -636,7 +637,9 @@ ENDPOINTS = (
         list_lessons,
         query_parameters=(("file", "string", "absolute path: only lessons that fire when this file is edited"),),
     ),
-    Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, None, (_LIMIT, _AFTER)),
+    Endpoint(
+        "GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query_parameters=(_LIMIT, _AFTER)
+    ),
     Endpoint("GET", "/api/stream", "live events", stream_live, media_type="text/event-stream"),
 )
 

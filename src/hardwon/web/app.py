@@ -203,11 +203,11 @@ class Viewer:
         if not redeem_code(self._home, request.query_params.get("code", ""), clock.now()):
             if self.find_browser_session(request):  # somebody signed in went back, or clicked the link again
                 return RedirectResponse("/", 303)
-            return self.render_page(_LINK_USED, request, None)
+            return self.render_page(_LINK_USED, request, session=None)
         if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             answer: Response = RedirectResponse("/", 303)
         else:  # browsers send no strict cookie after another site's link, so the next request must start from our page
-            answer = self.render_page(_OPENED, request, None)
+            answer = self.render_page(_OPENED, request, session=None)
         cookie = self._browser_sessions.sign_in(clock.now())
         answer.set_cookie(COOKIE_NAME, cookie, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", path="/")
         return answer
@@ -237,7 +237,7 @@ class Viewer:
             return Response(status_code=404)
         media_type, content = self._static_files[name]
         answer = Response(content, media_type=media_type)
-        if request.query_params.get("v") == self._static_hash:  # this address changes with the content
+        if request.query_params.get("v") == self._static_hash:  # such an address changes with the content
             answer.headers["cache-control"] = "private, max-age=31536000, immutable"
         return answer
 
@@ -282,7 +282,7 @@ def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) 
     async def serve_request(request: Request) -> Response:
         session = viewer.find_browser_session(request)
         if session is None:
-            return viewer.render_page(_LOCKED, request, None)
+            return viewer.render_page(_LOCKED, request, session=None)
         form: dict[str, str] = {}
         if is_form:
             form = await _read_form(request)

@@ -106,8 +106,9 @@ def _diff_lines(old_lines: list[str], new_lines: list[str]) -> list[DiffLine]:
         diff_lines += [("-", line) for line in old_lines]
         diff_lines += [("+", line) for line in new_lines]
         return diff_lines
+    difference = list(unified_diff(old_lines, new_lines, n=_CONTEXT_LINES, lineterm=""))
     # The first three lines are two file names and the header of the first hunk.
-    for line in list(unified_diff(old_lines, new_lines, n=_CONTEXT_LINES, lineterm=""))[3:]:
+    for line in difference[3:]:
         if line.startswith("@@"):  # the header of a later hunk stands for the lines left out before it
             diff_lines.append(("…", ""))
         else:
@@ -124,7 +125,7 @@ def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
         return []
     file = memory_files.choose_file_name(folder, memory)
     text = memory_files.render_memory(request.home, replace(memory, file=file), request.now)
-    changes = [FileChange(os.path.join(folder, file), None, text)]
+    changes = [FileChange(os.path.join(folder, file), old_text=None, new_text=text)]
     if path := memory_files.find_index_file(folder):
         index_text = (handoffs.read_page_text(path) or "").rstrip("\n")
         changes.append(FileChange(path, index_text, memory_files.add_index_entry(index_text, file, memory.text)))
@@ -157,7 +158,10 @@ def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[lis
     if existing_text is None:
         changes = [FileChange(path, current_text, text, reflection.draft)]
     else:
-        changes = [FileChange(path, existing_text, text), FileChange(reflection.draft, current_text, None)]
+        changes = [
+            FileChange(path, existing_text, text),
+            FileChange(reflection.draft, old_text=current_text, new_text=None),
+        ]
     notes = list[str]()
     named_memories, unnamed_memories = ratification.plan_memories(request.connection, reflection, page, request.now)
     for memory in named_memories:

@@ -228,7 +228,7 @@ def _plan_discard(reflection: Reflection) -> list[FileChange]:
     current_text = read_page_text(reflection.draft)
     if current_text is None:
         return []
-    return [FileChange(reflection.draft, current_text, None)]
+    return [FileChange(reflection.draft, old_text=current_text, new_text=None)]
 
 
 def _build_discard_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:

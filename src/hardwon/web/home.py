@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.store import jobs, views
@@ -37,14 +37,14 @@ def show_home(request: PageRequest) -> PageContent:
     }
     if position:
         return PageContent("_live_update.html", values)
-    period, since, counts = _choose_period(request)
-    held_rows, held_count = _list_held_calls(request, since)
-    repeated_errors = list_repeated_errors(request, since, limit=_MAX_READ_ERRORS)
+    period = _choose_period(request)
+    held_rows, held_count = _list_held_calls(request, period.since)
+    repeated_errors = list_repeated_errors(request, period.since, limit=_MAX_READ_ERRORS)
     errors = [error for error in repeated_errors if error.may_become_lesson]
     inbox_items = list_inbox(request)
     values |= {
-        "period": period,
-        "counts": counts,
+        "period": period.name,
+        "counts": period.counts,
         "held": held_rows,
         "held_count": held_count,
         "errors": errors[:_MAX_ERRORS],
@@ -55,14 +55,20 @@ def show_home(request: PageRequest) -> PageContent:
     return PageContent("home.html", values)
 
 
-def _choose_period(request: PageRequest) -> tuple[str, float, dict[str, int]]:
-    """Return the name, the start and the counts of the shortest period in which something happened."""
+class _Period(NamedTuple):
+    name: str
+    since: float
+    counts: dict[str, int]
+
+
+def _choose_period(request: PageRequest) -> _Period:
+    """Return the shortest period in which something happened, with the counts of what did."""
     for name, days in _PERIODS:
         since = find_range_start(request.now, days)
         counts = views.count_activity(request.connection, since)
         if counts["sessions"]:
-            return name, since, counts
-    return "All time", 0.0, views.count_activity(request.connection, 0.0)
+            return _Period(name, since, counts)
+    return _Period("All time", since=0.0, counts=views.count_activity(request.connection, since=0.0))
 
 
 def _list_held_calls(request: PageRequest, since: float) -> tuple[list[Row], int]:

@@ -43,7 +43,7 @@ def show_inbox(request: PageRequest) -> PageContent:
         "title": "Inbox",
         "items": items[:_MAX_LISTED],
         "omitted": len(items[_MAX_LISTED:]),
-        "changes": manifest.gather_lessons(request.home)[2],
+        "changes": manifest.gather_lessons(request.home).waiting,
         "may_undo": bool(request.browser_session.decided_ids),
     }
     return PageContent("inbox.html", values)
@@ -60,19 +60,21 @@ def list_inbox(request: PageRequest) -> list[InboxItem]:
                 path=f"/review/{candidate.number}",
                 text=candidate.record["summary"],
                 detail=candidate.record.get("solution", ""),
-                project=candidate.projects[0] if len(candidate.projects) == 1 else "",
+                project="".join(candidate.projects) if len(candidate.projects) == 1 else "",
             )
         )
     for memory in reversed(list_memories(request.connection, "candidate")):
-        items.append(InboxItem(f"M{memory.id}", "Memory", f"/memory/{memory.id}", memory.text, "", memory.project))
+        path = f"/memory/{memory.id}"
+        items.append(InboxItem(f"M{memory.id}", "Memory", path, memory.text, project=memory.project))
     for reflection in list_reflections(request.connection, DRAFT, limit=_MAX_LISTED):
         source = read_page(reflection) or reflection
         path = f"/handoffs/{reflection.id}"
-        items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, "", reflection.project))
+        items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, project=reflection.project))
     if team := open_team(request.home, request.connection):
         for arrival in list_waiting(team):
             name = arrival.version.hash
-            items.append(InboxItem(name[:8], "Team", f"/team/{name}", arrival.title, f"by {arrival.author}"))
+            author = f"by {arrival.author}"
+            items.append(InboxItem(name[:8], "Team", f"/team/{name}", arrival.title, detail=author))
     return items
 
 
@@ -80,7 +82,7 @@ def find_place(request: PageRequest, path: str) -> InboxPlace:
     """Return where the page of an item is in the inbox; number 0 if it is decided."""
     paths = [item.path for item in list_inbox(request)]
     if path not in paths:
-        return InboxPlace(0, len(paths))
+        return InboxPlace(number=0, total=len(paths))
     position = paths.index(path)
     previous = paths[position - 1] if position else ""
     following = paths[position + 1] if position + 1 < len(paths) else ""

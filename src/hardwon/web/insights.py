@@ -97,7 +97,7 @@ def _choose_span(request: PageRequest) -> str:
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
     """Count deliveries by day and by lesson, and after how many of the latest the same error came again."""
-    lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home)[0]}
+    lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home).lessons}
     latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
     triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}

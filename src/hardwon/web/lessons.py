@@ -102,7 +102,7 @@ def show_lesson(request: PageRequest) -> PageContent:
     for delivery in deliveries:
         delivery["outcome"] = find_delivery_outcome(request.connection, delivery)
         delivery["repeats"] = repeats[delivery["id"]] if trigger else None
-    changes = manifest.gather_lessons(request.home)[2]
+    changes = manifest.gather_lessons(request.home).waiting
     proof = build_lesson_proof(request.connection, lesson)
     arms = (("Told", proof.told_counts), ("Silent", proof.silent_counts), ("Before approval", proof.before_counts))
     values = {
@@ -127,7 +127,7 @@ def show_lesson(request: PageRequest) -> PageContent:
 def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
     """Return a lesson by its slug or id, and whether it is in the person's own file, where it can be changed."""
     name = request.path_params["slug"]
-    for lesson in manifest.gather_lessons(request.home)[0]:
+    for lesson in manifest.gather_lessons(request.home).lessons:
         if name in (lesson.slug, lesson.id):
             own_lessons = lessons_file.read_own(request.home).lessons
             return lesson, any(own_lesson.id == lesson.id for own_lesson in own_lessons)
@@ -161,15 +161,22 @@ def show_lesson_editor(request: PageRequest) -> PageContent:
 def _build_lesson_editor(
     request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    record = to_lesson_record(lesson)
-    fingerprint = _fingerprint_lesson(lesson)
-    return _build_editor(request, f"/lessons/{lesson.slug}", record, fingerprint, "Save", error, is_asked)
+    return _build_editor(
+        request,
+        f"/lessons/{lesson.slug}",
+        to_lesson_record(lesson),
+        fingerprint=_fingerprint_lesson(lesson),
+        button="Save",
+        error=error,
+        is_asked=is_asked,
+    )
 
 
 def _build_editor(
     request: PageRequest,
     location: str,
     record: Mapping[str, Any],
+    *,
     fingerprint: str,
     button: str,
     error: UserError | None,
@@ -197,7 +204,7 @@ def _build_editor(
 
 def show_new_lesson(request: PageRequest) -> PageContent:
     """Show the form for a new lesson, filled in from a failed call if the address names one."""
-    return _build_new_editor(request, None)
+    return _build_new_editor(request)
 
 
 def add_new_lesson(request: PageRequest) -> PageContent | Redirect:
@@ -211,9 +218,9 @@ def add_new_lesson(request: PageRequest) -> PageContent | Redirect:
     return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
 
 
-def _build_new_editor(request: PageRequest, error: UserError | None) -> PageContent:
+def _build_new_editor(request: PageRequest, error: UserError | None = None) -> PageContent:
     record = _build_new_record(request)
-    return _build_editor(request, "/lessons/new", record, "", "Add", error, is_asked=False)
+    return _build_editor(request, "/lessons/new", record, fingerprint="", button="Add", error=error, is_asked=False)
 
 
 def _build_new_record(request: PageRequest) -> dict[str, Any]:
@@ -231,7 +238,7 @@ def _build_new_record(request: PageRequest) -> dict[str, Any]:
     record["summary"] = record["problem"][:120]
     record["toolNames"] = [call["tool"]]
     if call["tool"] == SHELL_TOOL:
-        # Program and subcommand, or its first argument: the person narrows or widens it.
+        # The program and its first two words, which the person narrows or widens.
         first_words = [re.escape(word) for word in subject.split()[:3]]
         record["commandPatterns"] = [r"\b" + r"\s+".join(first_words)]
     return record
@@ -271,7 +278,7 @@ def show_candidate_editor(request: PageRequest) -> PageContent:
 
 
 def accept(request: PageRequest) -> PageContent | Redirect:
-    return _accept_candidate(request, _require_seen_candidate(request), {})
+    return _accept_candidate(request, _require_seen_candidate(request), changes={})
 
 
 def accept_suggested_wording(request: PageRequest) -> PageContent | Redirect:
@@ -307,7 +314,7 @@ def reject(request: PageRequest) -> Redirect:
 def undo_last_decision(request: PageRequest) -> Redirect:
     """Undo the last decision that was made in this browser."""
     if not request.browser_session.decided_ids:
-        raise UserError("nothing to undo", "")
+        raise UserError("nothing to undo")
     candidate = undo_decision(request.open_decider(), request.browser_session.decided_ids.pop())
     return Redirect(f"/review/{candidate.number}", f"Undone: {candidate.slug}")
 
@@ -344,7 +351,7 @@ def _require_seen_candidate(request: PageRequest) -> Candidate:
     candidate = _find_candidate(request)
     request.require_seen(_fingerprint_candidate(candidate), "candidate")
     if candidate.status != "candidate":
-        raise UserError(f"candidate {candidate.number} was already decided: {candidate.status}", "")
+        raise UserError(f"candidate {candidate.number} was already decided: {candidate.status}")
     return candidate
 
 
@@ -394,9 +401,15 @@ def _build_candidate_page(
 def _build_candidate_editor(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    fingerprint = _fingerprint_candidate(candidate)
-    button = "Accept with these changes"
-    return _build_editor(request, f"/review/{candidate.number}", candidate.record, fingerprint, button, error, is_asked)
+    return _build_editor(
+        request,
+        f"/review/{candidate.number}",
+        candidate.record,
+        fingerprint=_fingerprint_candidate(candidate),
+        button="Accept with these changes",
+        error=error,
+        is_asked=is_asked,
+    )
 
 
 def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:

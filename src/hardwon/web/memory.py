@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_or_retire_memory, reword_memory
@@ -48,19 +49,9 @@ def show_memory_list(request: PageRequest) -> PageContent:
         has_project = filters["project"] in ("", memory.project or "*")
         if memory.status == status and has_type and has_project:
             listed_memories.append(memory)
-    approved_pages = dict[int, MemoryPage]()
     if status == "active":
         listed_memories.sort(key=lambda memory: MEMORY_TYPES.index(memory.type))
-        approved_pages = {page.number: page for page in memories.list_approved_pages(request.connection, request.home)}
     first = parse_number(request.query, "from") or 0
-    rows = []
-    for memory in listed_memories[first : first + MAX_LISTED]:
-        page = approved_pages.get(memory.id)
-        fault = ""  # why agents are not told it
-        if page is None:
-            page = memories.read_page(request.home, memory)
-            fault = memories.find_untold_reason(request.connection, memory, page)
-        rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
     files = _list_unapproved_files(request)
     is_filtered = any(filters.values())
     values = {
@@ -71,13 +62,29 @@ def show_memory_list(request: PageRequest) -> PageContent:
         "filtered": is_filtered,
         "types": MEMORY_TYPES,
         "projects": sorted({memory.project for memory in all_memories if memory.project}),
-        "memories": rows,
+        "memories": _build_rows(request, status, listed_memories[first : first + MAX_LISTED]),
         "next_first": first + MAX_LISTED if len(listed_memories) > first + MAX_LISTED else 0,
         "listed_count": len(listed_memories),
         "files": files if status == "candidate" and not is_filtered else [],
         "unapproved": len(files),
     }
     return PageContent("memories.html", values)
+
+
+def _build_rows(request: PageRequest, status: str, listed_memories: Sequence[Memory]) -> list[dict[str, Any]]:
+    """Return each memory with the text of its file, and why agents are not told it."""
+    approved_pages = dict[int, MemoryPage]()
+    if status == "active":
+        approved_pages = {page.number: page for page in memories.list_approved_pages(request.connection, request.home)}
+    rows = []
+    for memory in listed_memories:
+        page = approved_pages.get(memory.id)
+        fault = ""
+        if page is None:
+            page = memories.read_page(request.home, memory)
+            fault = memories.find_untold_reason(request.connection, memory, page)
+        rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
+    return rows
 
 
 def _list_unapproved_files(request: PageRequest) -> list[dict[str, Any]]:
@@ -104,7 +111,7 @@ def show_memory(request: PageRequest) -> PageContent:
         "text": text,
         "page": page,
         "fault": memories.find_untold_reason(request.connection, memory, page),
-        "edits": describe_changes([FileChange("", memory.text, text)]) if is_edited else [],
+        "edits": describe_changes([FileChange(path="", old_text=memory.text, new_text=text)]) if is_edited else [],
         "may_approve": page is None or not memories.is_approved(request.connection, memory, page),
         "changes": describe_changes(plan_approval(request, memory)),
         "seen": _fingerprint_memory(request, memory),

@@ -110,10 +110,10 @@ def parse_number(values: Mapping[str, str], name: str) -> int | None:
 
 def parse_day_range(filters: Mapping[str, str]) -> tuple[float | None, float | None]:
     """Return when the day `since` begins and the day `until` ends, None for what is not a day."""
-    return _parse_midnight(filters["since"], 0), _parse_midnight(filters["until"], 1)
+    return _parse_midnight(filters["since"]), _parse_midnight(filters["until"], days_later=1)
 
 
-def _parse_midnight(day: str, days_later: int) -> float | None:
+def _parse_midnight(day: str, days_later: int = 0) -> float | None:
     try:
         return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days_later)).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -129,7 +129,7 @@ def parse_position(text: str, count: int) -> list[float] | None:
         numbers = [float(part) for part in parts]
     except ValueError:
         return None
-    # This excludes NaN, infinities and what does not fit into a row id.
+    # The comparison excludes NaN, infinities and what does not fit into a row id.
     if not all(0 <= number < 1e15 for number in numbers):
         return None
     return numbers

@@ -121,5 +121,5 @@ def pause(request: PageRequest) -> Redirect:
 
 
 def unpause(request: PageRequest) -> Redirect:
-    pauses.write_pauses(request.home, [])
+    pauses.write_pauses(request.home, pauses=[])
     return Redirect("/settings", "Unpaused.")

@@ -103,7 +103,7 @@ def _describe_stored_input(tool_input: Any) -> str:
         return find_describing_text("")
     try:
         return find_describing_text(json.loads(tool_input))
-    except ValueError:  # it was stored cut, and is no JSON any more
+    except ValueError:  # the input was stored cut, and is no JSON any more
         first_field = _FIRST_FIELD.match(tool_input)
         if first_field is None:
             return tool_input

@@ -8,12 +8,12 @@ from hardwon.search import indexing, recalled_text, records
 from hardwon.search.search import Hit, search_records
 from hardwon.search.words import find_marks, split_query
 from hardwon.store import views
-from hardwon.store.documents import DOCUMENT_KINDS
+from hardwon.store.documents import DOCUMENT_KINDS, HANDOFF, LESSON, MEMORY, SUMMARY
 from hardwon.text.excerpts import ELLIPSIS, shorten_line
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect, parse_day_range
 
 _PAGE_SIZE = 40
-_FILE_PAGES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # the records that are files, not rows
+_FILE_PAGES = {LESSON: "lessons", MEMORY: "memory", HANDOFF: "handoffs"}  # the records that are files, not rows
 _MAX_TITLE_CHARS = 160
 _TIMELINE_MARGIN = 0.000_01  # seconds before a record, so that the timeline begins with it
 
@@ -93,7 +93,7 @@ def redirect_to_record(request: PageRequest) -> Redirect:
     if location is None:
         raise PageNotFound
     session, at = location
-    if kind.letter == "S":
+    if kind.letter == SUMMARY:
         return Redirect(f"/sessions/{session}")
     return Redirect(f"/sessions/{session}?after={max(at - _TIMELINE_MARGIN, 0):.7f}-0-0#{kind.letter}{row}")
 

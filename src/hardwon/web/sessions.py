@@ -104,13 +104,7 @@ def show_session(request: PageRequest) -> PageContent:
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
     steps = steps[:_STEPS_PER_PAGE]
     for step in steps:
-        step["changes"] = []
-        step["error"] = ""
-        if step["what"] != "event":
-            continue
-        step["changes"] = _describe_edit(step)
-        if step["outcome"] == "failed":
-            step["error"], _ = describe_failure(step)
+        _describe_event(step)
     if event_filter in ("", "messages"):
         until = steps[-1]["at"] if next_page else math.inf
         steps = _add_agent_words(request, session, steps, start.at, until)
@@ -131,6 +125,16 @@ def show_session(request: PageRequest) -> PageContent:
         "minutes": round(count_active_minutes(views.list_timestamps(request.connection, session["id"]))),
     }
     return PageContent("session.html", values)
+
+
+def _describe_event(step: Row) -> None:
+    """Add to a step what an edit changed, and why a call failed; both are empty for other steps."""
+    step["changes"] = []
+    step["error"] = ""
+    if step["what"] == "event":
+        step["changes"] = _describe_edit(step)
+        if step["outcome"] == "failed":
+            step["error"], _ = describe_failure(step)
 
 
 def _add_agent_words(request: PageRequest, session: Row, steps: list[Row], since: float, until: float) -> list[Row]:
@@ -163,7 +167,7 @@ def _describe_edit(step: Row) -> list[dict[str, Any]]:
     new_text = tool_input.get("new_string", tool_input.get("content"))
     if not isinstance(old_text, str) or not isinstance(new_text, str):
         return []
-    return describe_changes([FileChange("", old_text, new_text)])
+    return describe_changes([FileChange(path="", old_text=old_text, new_text=new_text)])
 
 
 def _find_session(request: PageRequest) -> Row:
@@ -244,7 +248,7 @@ def _read_agent_words(home: str, connection: Connection, session: Row, since: fl
         words: list[Row] = []
         for number, step in _iter_transcript_steps(path, agent):
             # The tracker sees every step, since it must notice where a private turn begins and ends.
-            if private_turns.should_hide(step):
+            if private_turns.check_next_step(step):
                 continue
             is_main_agent = not step.subagent_id and step.session == session["session"]
             if step.kind != "agent" or not is_main_agent or not step.text.strip():

@@ -43,7 +43,7 @@ def reject(request: PageRequest) -> Redirect:
     """Do not use here what the team approved; a proposal can only be decided for the whole team."""
     team, arrival = _find_waiting(request)
     if not arrival.is_approved:
-        raise UserError("a proposal waits until a reviewer approves or retires it", "")
+        raise UserError("a proposal waits until a reviewer approves or retires it")
     location = find_next_path(request, f"/team/{arrival.version.hash}")
     team_decisions.reject_arrival(team, arrival)
     return Redirect(location, f"Rejected here: {arrival.title}")

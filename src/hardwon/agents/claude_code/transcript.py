@@ -17,6 +17,7 @@ import msgspec
 from hardwon.agents.claude_code import TOOL_ALIASES
 from hardwon.agents.fields import get_call_fields, get_text
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     Step,
     TokenUsage,
@@ -59,9 +60,8 @@ _REASON_MARKERS = ("user said:", "the following reason for the rejection:")
 _REASON_END = "Note: The user's next message may contain a correction or preference"
 # From Claude Code 2.1.2xx on; before, the result is the bare reason, and only hardwon's fence tells it from an error.
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
-
-
 _NO_CALL_FIELDS = ("", "", "", "")  # a result does not repeat the tool, the command, the path and the content
+
 
 # Lines hold no references to themselves, so `gc=False` spares the garbage collector from tracking them.
 # A value of any other type than the one expected is ignored; it does not spoil the line.
@@ -249,8 +249,10 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
             name = _as_text(block.name)
             tool = TOOL_ALIASES.get(name, name)
             tool_input = block.input if isinstance(block.input, dict) else {}
-            fields = get_call_fields(name, tool_input)
-            steps.append(Step("call", number, f"{line_id}.{index}", *context, _as_text(block.id), tool, *fields))
+            command, path, content = get_call_fields(name, tool_input)
+            step_id = f"{line_id}.{index}"
+            call = _as_text(block.id)
+            steps.append(Step("call", number, step_id, *context, call, tool, command, path, content))
         elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
             steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
     return steps
@@ -266,8 +268,10 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     for index, block in enumerate(blocks):
         if isinstance(block, _Block) and block.type == "tool_result":
             call = _as_text(block.tool_use_id)
-            outcome = _read_outcome(block, wire.toolUseResult)
-            steps.append(Step("result", number, f"{line_id}.{index}", *context, call, *_NO_CALL_FIELDS, *outcome))
+            text, failed, refused, denied = _read_outcome(block, wire.toolUseResult)
+            step_id = f"{line_id}.{index}"
+            step = Step("result", number, step_id, *context, call, *_NO_CALL_FIELDS, text, failed, refused, denied)
+            steps.append(step)
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
@@ -316,8 +320,10 @@ def _extract_command(text: str) -> str:
     """
     if not text.lstrip().startswith("<command-message>"):
         return ""
-    name = text.partition("<command-name>")[2].partition("</command-name>")[0].strip()
-    arguments = text.partition("<command-args>")[2].partition("</command-args>")[0]
+    _, _, name_onward = text.partition("<command-name>")
+    name = name_onward.partition("</command-name>")[0].strip()
+    _, _, arguments_onward = text.partition("<command-args>")
+    arguments = arguments_onward.partition("</command-args>")[0]
     if not name:
         return ""
     return f"/{name.lstrip('/')} {arguments}".strip()
@@ -342,7 +348,7 @@ def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
         return text, _has_failed_exit(text, detail), "", False
     is_fenced = text != full_text
     if is_fenced and _is_hardwon_only(text):
-        return "", False, "", True  # our own denial; its words are no result
+        return "", False, "", True  # hardwon's denial, whose words are no result
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
         return text, False, "", True
@@ -380,12 +386,12 @@ def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
 
 
 def _extract_refusal(text: str, detail: object) -> str:
-    """Return a person's words when they said no, a blank if they gave none; empty if it was not a person."""
+    """Return a person's words when they said no, or REFUSED_WITHOUT_WORDS; empty if it was not a person."""
     if not text.startswith(_REFUSAL_PREFIXES):
-        return " " if detail == "User rejected tool use" else ""
+        return REFUSED_WITHOUT_WORDS if detail == "User rejected tool use" else ""
     message = text.partition(_REASON_END)[0]
     for marker in _REASON_MARKERS:
         _, separator, words = message.partition(marker)
         if separator:
-            return words.strip() or " "
-    return " "
+            return words.strip() or REFUSED_WITHOUT_WORDS
+    return REFUSED_WITHOUT_WORDS

@@ -202,11 +202,11 @@ def _extract_shell_line(command: object) -> str:
     words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
     if not words:
         return ""
-    program = words[0].replace("\\", "/").rpartition("/")[2]
+    _, _, program = words[0].replace("\\", "/").rpartition("/")
     # `bash -lc LINE`; with other programs the words themselves are the command.
     if (len(words) > 2 and program in _SHELLS) or program in PATCH_PROGRAMS:
         return words[-1]
-    import shlex  # it brings in `re`, and hooks hand over a line
+    import shlex  # imports `re`, and hooks hand over a line
 
     return shlex.join(words)
 

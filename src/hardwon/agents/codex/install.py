@@ -272,21 +272,22 @@ def append_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
     if get_toml_value(text, path) is not None:
         raise SettingsError(f"{'.'.join(path)} is there already")
     document = tomlkit.parse(text)
+    *parent_names, table_name = path
     parent: Any = document
     table = tomlkit.table()
     table.update(values)
     try:
-        for key in path[:-1]:
-            if key not in parent:
-                parent[key] = tomlkit.table(is_super_table=True)
-            parent = parent[key]
-        parent[path[-1]] = table
+        for name in parent_names:
+            if name not in parent:
+                parent[name] = tomlkit.table(is_super_table=True)
+            parent = parent[name]
+        parent[table_name] = table
         new_text = tomlkit.dumps(document)
         is_added = get_toml_value(new_text, path) == values
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # a parent is no table, or an inline one
         is_added = False
     if not is_added:
-        raise SettingsError(f"{'.'.join(path[:-1])} cannot take another table")
+        raise SettingsError(f"{'.'.join(parent_names)} cannot take another table")
     return new_text
 
 

@@ -32,6 +32,7 @@ from hardwon.agents.codex import (
 from hardwon.agents.fields import collect_strings, get_first_text, get_object, get_text, get_tool_content
 from hardwon.agents.patches import ToolCall, join_marked_lines, parse_patch_call
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     Step,
     TokenUsage,
@@ -111,7 +112,7 @@ class Reader:
         self.turn_lines = 0  # of a copied turn, so far
         self.prompts = 0  # used as the turn's id if turns have none
         self.unnamed = 0  # calls of the turn without an id
-        self.has_items = False  # this version reports what a script ran
+        self.has_items = False  # whether this version of Codex reports what a script ran
         self.usage = create_counter()
         self.counted = ""  # the totals of the last token count, which may be repeated
         self.open: dict[str, str] = {}  # the commands of calls without a result
@@ -134,7 +135,9 @@ class Reader:
         if self.copied:
             self.turn_lines += 1
             at = _find_copied_time(self.turn, self.turn_lines) or at
-        step = Step("compacted", number, "", at, self.copied or self.session, subagent_id, self.cwd)
+        session = self.copied or self.session
+        # What the line holds decides which kind and id the step gets.
+        step = Step("compacted", number, id="", at=at, session=session, subagent_id=subagent_id, cwd=self.cwd)
         if kind == "session_meta":
             self._open_session(payload)
         elif kind == "turn_context":
@@ -227,7 +230,7 @@ class Reader:
             self.scripts[key] = [step.line, shorten_id(call.tool), command, call.path[:_MAX_REMEMBERED]]
             forget_oldest(self.scripts, _MAX_WAITING)
             return
-        if item.get("type") != "web_search_call":  # it never gets a result
+        if item.get("type") != "web_search_call":  # a search of the web never gets a result
             self.open[key] = command
             forget_oldest(self.open, _MAX_WAITING)
         yield self._build_call(step, key, call)
@@ -271,7 +274,8 @@ class Reader:
             self._count_tokens(get_object(event, "info"))
         elif kind == "item_completed":
             item = get_object(event, "item")
-            self.has_items |= get_text(item, "type") in _ITEM_TYPES
+            if get_text(item, "type") in _ITEM_TYPES:
+                self.has_items = True
             key = shorten_id(get_text(item, "id"))
             executed = _parse_script_item(item) if key.startswith("exec-") else None
             if executed:
@@ -285,7 +289,7 @@ class Reader:
                     self.scripts = {script_key: [] for script_key in self.scripts}
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
             for key in self.open:
-                yield self._build_result(step, key, CallOutcome("", refused=" "))
+                yield self._build_result(step, key, CallOutcome(text="", refused=REFUSED_WITHOUT_WORDS))
                 self.scripts[key] = []
             forget_oldest(self.scripts, 2 * _MAX_WAITING)
             self.open.clear()
@@ -298,7 +302,8 @@ class Reader:
             # Codex counts what was cached among the input, and reasoning among the output.
             tokens_in = get_count(tokens, "input_tokens")
             tokens_out = get_count(tokens, "output_tokens")
-            count_usage(self.usage, "", TokenUsage(tokens_in, tokens_out, get_count(tokens, "cached_input_tokens")))
+            usage = TokenUsage(tokens_in, tokens_out, get_count(tokens, "cached_input_tokens"))
+            count_usage(self.usage, message="", usage=usage)
         self.counted = totals
 
 
@@ -375,14 +380,14 @@ def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
     kind = item.get("type")
     status = item.get("status")
     failed = status == "failed"
-    refused = " " if status == "declined" else ""
+    refused = REFUSED_WITHOUT_WORDS if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
         text = get_text(item, "aggregated_output")
         if isinstance(code, int) and code != 0:
             failed = True
             text = text or f"Exit code {code}"
-        return parse_shell_call(item.get("command")), _build_outcome(text, failed, refused)
+        return parse_shell_call(item.get("command")), _build_outcome(text, failed=failed, refused=refused)
     if kind == "FileChange":
         changes = get_object(item, "changes")
         path = next(iter(changes), "")
@@ -392,13 +397,15 @@ def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
             added_texts.append(get_text(change, "content") or join_marked_lines("+", diff_lines))
         tool = "Write" if get_text(changes.get(path), "type") == "add" else "Edit"
         call = ToolCall(tool, path=path, content="\n".join(added_texts))
-        return call, _build_outcome(get_first_text(item, "stderr", "stdout"), failed, refused)
+        text = get_first_text(item, "stderr", "stdout")
+        return call, _build_outcome(text, failed=failed, refused=refused)
     if kind == "McpToolCall":
         result = get_object(item, "result")
         tool = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
         call = ToolCall(tool, content=get_tool_content(tool, get_object(item, "arguments")))
         text = "\n".join(collect_strings(item.get("error") or _list_texts(result.get("content"))))
-        return call, _build_outcome(text, failed or result.get("isError") is True, refused)
+        has_error = failed or result.get("isError") is True
+        return call, _build_outcome(text, failed=has_error, refused=refused)
     return None
 
 
@@ -408,16 +415,10 @@ def _parse_outcome(output: object) -> CallOutcome:
     if isinstance(output, dict):
         is_success = output.get("success") is not False
         output = output.get("content", output.get("output", ""))
-    texts = []
-    json_code = 0  # of the first result that is JSON and failed
-    for part in _list_texts(output):
-        part_text, part_code = parse_json_result(part)
-        texts.append(part_text)
-        json_code = json_code or part_code or 0
-    text = "\n".join(texts)
+    text, json_code = _join_results(output)
     head, body = split_head(text)
     if not head and body.startswith(_DENIED_BY_HOOK):
-        # The call did not run, so there is no result beside the reason; our own reason is no text of the session.
+        # The call did not run, so there is no result beside the reason; hardwon's own reason is no text of the session.
         is_hardwon = body.startswith(_HARDWON_DENIAL)
         return CallOutcome("" if is_hardwon else strip_fenced(body).strip("\n"), denied=True)
     first_line = text.partition("\n")[0]
@@ -427,23 +428,39 @@ def _parse_outcome(output: object) -> CallOutcome:
     # Without a head only the words of a result tell that it failed.
     says_failure = not head and _FAILURE_TEXT.match(body) is not None
     failed = not is_success or code != 0 or script_failed or says_failure
-    # A command that ran and failed may print such words as well, so they count only at the beginning then.
-    if failed and code == 0:
-        is_refused = _REFUSAL_TEXT.search(body) is not None
-    else:
-        is_refused = _REFUSAL_TEXT.match(body) is not None
     result_text = body.strip("\n")
     if not result_text and head_code:
         result_text = f"Process exited with code {head_code}"
-    outcome = _build_outcome(result_text, failed, " " if is_refused else "")
+    refused = _find_refusal(body, has_exit_code=code != 0, failed=failed)
+    outcome = _build_outcome(result_text, failed=failed, refused=refused)
     process = _RUNNING_PROCESS.search(head)
     return outcome._replace(process_id=process[1] if process else "", script_failed=outcome.failed and script_failed)
 
 
-def _build_outcome(text: str, failed: bool, refused: str) -> CallOutcome:
+def _join_results(output: object) -> tuple[str, int]:
+    """Return the text of an output's parts, and the exit code of the first one that is JSON and failed, else 0."""
+    texts = []
+    json_code = 0
+    for part in _list_texts(output):
+        part_text, part_code = parse_json_result(part)
+        texts.append(part_text)
+        json_code = json_code or part_code or 0
+    return "\n".join(texts), json_code
+
+
+def _find_refusal(body: str, *, has_exit_code: bool, failed: bool) -> str:
+    """Return the step's `refused`: whether a result says that a person said no, whose words it never has."""
+    # A command that ran may print such words as well, so they count only at the beginning then.
+    did_not_run = failed and not has_exit_code
+    refusal = _REFUSAL_TEXT.search(body) if did_not_run else _REFUSAL_TEXT.match(body)
+    return REFUSED_WITHOUT_WORDS if refusal else ""
+
+
+def _build_outcome(text: str, *, failed: bool, refused: str) -> CallOutcome:
     """Return an outcome; a call that a person or a hook stopped has not failed."""
-    denied = failed and not refused and is_hardwon_denial(text)
-    return CallOutcome(strip_fenced(text).strip("\n"), failed and not refused and not denied, refused, denied)
+    was_denied = failed and not refused and is_hardwon_denial(text)
+    has_failed = failed and not refused and not was_denied
+    return CallOutcome(strip_fenced(text).strip("\n"), failed=has_failed, refused=refused, denied=was_denied)
 
 
 def _list_texts(content: object) -> list[str]:

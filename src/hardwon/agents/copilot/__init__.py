@@ -28,7 +28,7 @@ from hardwon.types import Event, HookReply
 
 NAME = "copilot"
 
-# Without PreCompact: neither program was seen to send it.
+# PreCompact is left out, because neither Copilot CLI nor VS Code was seen to send it.
 EVENT_TIMEOUTS = {event: seconds for event, seconds in STANDARD_TIMEOUTS.items() if event != "PreCompact"}
 # The CLI's own names stand in its transcript, the hooks have Claude Code's; the rest are VS Code's.
 TOOL_NAMES = {
@@ -146,7 +146,7 @@ def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
 
 def has_failed(text: str) -> bool:
     """Return whether the last line of a command's output names an exit code other than 0."""
-    last_line = text.rstrip().rpartition("\n")[2]
+    _, _, last_line = text.rstrip().rpartition("\n")
     for ending in _SHELL_ENDINGS:
         _, separator, code = last_line.rpartition(ending)
         if separator:

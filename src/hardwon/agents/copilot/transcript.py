@@ -13,6 +13,7 @@ from functools import partial
 from hardwon.agents.copilot import has_failed, normalize_call
 from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     ObjectReader,
     Step,
@@ -86,7 +87,7 @@ def _read_outcome(result: Step, data: JsonObject) -> Step:
     text = get_text(get_object(data, "result"), "content") or get_text(error, "message")
     code = get_text(error, "code")
     if code == "rejected":  # by a person, where "denied" is by Copilot's own rules, or because it could ask nobody
-        return result._replace(text=text, refused=" ")
+        return result._replace(text=text, refused=REFUSED_WITHOUT_WORDS)
     exit_code = get_object(data, "shellExecution").get("exitCode")
     failed = data.get("success") is False
     if isinstance(exit_code, int) and exit_code != 0:

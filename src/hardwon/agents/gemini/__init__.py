@@ -122,7 +122,8 @@ def _add_call_fields(event: Event, wire: Wire) -> Event:
     server = get_text(mcp_context, "server_name")
     mcp_tool = get_text(mcp_context, "tool_name")
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
-    command, path, content = call_fields = get_call_fields(tool, tool_input)
+    call_fields = get_call_fields(tool, tool_input)
+    command, path, content = call_fields
     subagent_id = ""
     transcript = event.transcript
     # A sub-agent is started by the session, whatever was written last.
@@ -230,7 +231,7 @@ def _find_latest_message(log: str, session: str) -> str:
 
 def _read_command_texts(cwd: str, gemini_folder: str) -> Iterator[str]:
     """Yield the prompts of all commands, without the place of the words typed behind a command's name."""
-    import tomllib  # it brings in `re`, and few prompts come this far
+    import tomllib  # imports `re`, and few prompts come this far
 
     folders = [os.path.join(cwd, ".gemini", "commands"), os.path.join(gemini_folder, "commands")]
     extensions = os.path.join(gemini_folder, "extensions")
@@ -343,7 +344,8 @@ def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
         lines.pop()
     text = "\n".join([*lines, *ending])
     if text.startswith("Command: ") and "\nDirectory: " in text:  # as it was until 2026
-        text = text.partition("\nDirectory: ")[2].partition("\n")[2]
+        _, _, directory_onward = text.partition("\nDirectory: ")
+        _, _, text = directory_onward.partition("\n")
     failed = text.startswith(_TIMEOUT_PREFIX)
     for line in ending:
         _, _, value = line.partition(": ")
@@ -377,5 +379,5 @@ render_reply = HookContract(
     context_events=("SessionStart", "UserPromptSubmit", "PostToolUse"),  # the others ignore additional context
     render_denial=_render_denial,
     render_context=_render_context,
-    render_blocked_prompt=lambda reason: _render_denial("", reason),
+    render_blocked_prompt=lambda reason: _render_denial("UserPromptSubmit", reason),
 ).render_reply

@@ -35,6 +35,7 @@ from hardwon.agents.gemini import (
     parse_outcome,
 )
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     LineFinder,
     Step,
@@ -125,11 +126,18 @@ class Reader:
         else:
             kind = "agent"
             text = extract_answer(raw_text)
-        # What a sub-agent is asked was written by the agent, and this prompt by the program.
+        # What a sub-agent is asked was written by the agent, and _PROGRAM_PROMPT by the program.
         is_nobodys = is_person and (self.subagent_id or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
             at = get_text(message, "timestamp")
             yield Step(kind, find_line(raw_text), message_id, at, self.session, self.subagent_id, self.cwd, text=text)
+        yield from self._read_calls(message_id, message, marks, find_line)
+        forget_oldest(marks, _MAX_MARKS)
+
+    def _read_calls(
+        self, message_id: str, message: JsonObject, marks: dict[str, None], find_line: LineFinder
+    ) -> Iterator[Step]:
+        """Yield the calls of a message and their results; `marks` are the steps that were yielded before."""
         call_counts: Counter[str] = Counter()
         for index, call in enumerate(get_objects(message, "toolCalls")):
             step = self._build_call_step(message_id, call)
@@ -151,11 +159,11 @@ class Reader:
                     call=step.call,
                 )
                 yield _add_outcome(result, call, find_line)
-        forget_oldest(marks, _MAX_MARKS)
 
     def _get_message_marks(self, message_id: str) -> dict[str, None]:
         """Return the steps yielded of a message, which becomes the latest; the oldest is then past."""
-        marks = self.recent[message_id] = self.recent.pop(message_id, {})
+        marks = self.recent.pop(message_id, {})
+        self.recent[message_id] = marks
         if len(self.recent) > _MAX_RECENT:
             self.finished[hash_text(next(iter(self.recent)))] = None
         forget_oldest(self.recent, _MAX_RECENT)
@@ -172,7 +180,21 @@ class Reader:
         call_id = build_call_id(message_id, tool, call_fields)
         cwd = truncate_path(resolve_call_cwd(get_path_text(tool_input, "dir_path"), self.cwd))
         at = get_text(call, "timestamp")
-        return Step("call", 0, "", at, self.session, self.subagent_id, cwd, call_id, tool, *call_fields)
+        command, path, content = call_fields
+        return Step(
+            "call",
+            line=0,
+            id="",
+            at=at,
+            session=self.session,
+            subagent_id=self.subagent_id,
+            cwd=cwd,
+            call=call_id,
+            tool=tool,
+            command=command,
+            path=path,
+            content=content,
+        )
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -208,7 +230,7 @@ def _add_outcome(result: Step, call: JsonObject, find_line: LineFinder) -> Step:
     if is_error and raw_text.startswith(_DENIED_BY_HOOK):
         return result._replace(text=text, denied=True)
     if call.get("status") == "cancelled" or raw_text.startswith("[Operation Cancelled]"):
-        return result._replace(text=text, refused=" ")  # by a person, who gave no words
+        return result._replace(text=text, refused=REFUSED_WITHOUT_WORDS)
     return result._replace(text=text, failed=failed or is_error)
 
 

@@ -28,8 +28,8 @@ _SESSION_PATH = re.compile(rf"(.*/{_DATABASE_NAME.pattern})/(?:[\w-]+/subagents/
 # An id becomes part of a path, so it must not hold a slash.
 _SESSION_ID = re.compile(r"[\w-]+")
 _PRIVATE_TAG = "%<private%"
-_LAST_MESSAGE_TIME = "select max(time_updated) from message where session_id = session.id"
-_CHANGED_TIME = f"cast(max(coalesce(time_updated, 0), coalesce(({_LAST_MESSAGE_TIME}), 0)) as integer)"
+_LAST_MESSAGE_TIME_SQL = "select max(time_updated) from message where session_id = session.id"
+_CHANGED_TIME_SQL = f"cast(max(coalesce(time_updated, 0), coalesce(({_LAST_MESSAGE_TIME_SQL}), 0)) as integer)"
 
 
 class DatabaseSession(NamedTuple):
@@ -70,7 +70,7 @@ def list_sessions(database: str) -> list[DatabaseSession]:
     """Return the sessions of a database, those that changed last at the end."""
     with _open_snapshot(database) as connection:
         inode = os.stat(database).st_ino
-        rows = connection.execute(f"select id, parent_id, {_CHANGED_TIME} from session order by 3, id").fetchall()
+        rows = connection.execute(f"select id, parent_id, {_CHANGED_TIME_SQL} from session order by 3, id").fetchall()
     return [
         DatabaseSession(_build_session_path(database, session_id, parent), inode, changed_ms)
         for session_id, parent, changed_ms in rows
@@ -82,7 +82,7 @@ def get_session(path: str) -> DatabaseSession:
     """Return a session as it is now; OSError if it is gone, or if the path names only a database."""
     database, session_id = split_session_path(path) or (path, "")
     with _open_snapshot(database) as connection:
-        row = connection.execute(f"select {_CHANGED_TIME} from session where id = ?", (session_id,)).fetchone()
+        row = connection.execute(f"select {_CHANGED_TIME_SQL} from session where id = ?", (session_id,)).fetchone()
         if row is None and session_id:
             raise OSError(errno.ENOENT, "there is no such session any more")
         if row is None:
@@ -109,12 +109,12 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for name in names:
             if not _DATABASE_NAME.fullmatch(name):
-                continue  # its log, or another program's
+                continue  # a database's log, or a file of another program
             database = os.path.realpath(os.path.join(folder, name))
             try:
-                return get_session(_build_session_path(database, session_id, "")).path
+                return get_session(_build_session_path(database, session_id, parent="")).path
             except OSError:
-                continue  # it does not have the session, or cannot be read
+                continue  # the database does not have the session, or cannot be read
     return ""
 
 

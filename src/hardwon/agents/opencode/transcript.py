@@ -101,7 +101,8 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
             part_id = get_text(part, "id") or f"{message_id}.{index}"
             started_ms = get_object(get_object(part, "state"), "time").get("start")
             at = format_milliseconds(started_ms or get_object(message_info, "time").get("created"))
-            step = Step("compacted", 0, part_id, at, parent or session_id, subagent_id, cwd)
+            session = parent or session_id
+            step = Step("compacted", line=0, id=part_id, at=at, session=session, subagent_id=subagent_id, cwd=cwd)
             if part.get("type") == "compaction":
                 yield step._replace(line=find_line(part_id))
             elif part.get("type") == "tool":
@@ -143,7 +144,7 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
     status = state.get("status")
     error = get_text(state, "error")
     if status not in ("completed", "error"):
-        return  # it still runs, so it has no result
+        return  # the call still runs, so it has no result
     text = error or get_text(state, "output")
     refused = parse_refusal(error)
     denied = is_hardwon_denial(error)

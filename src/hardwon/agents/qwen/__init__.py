@@ -11,7 +11,7 @@ from hardwon.agents.gemini import ARGUMENT_NAMES, TOOL_NAMES, join_text_parts, p
 from hardwon.agents.hook_contract import CALL_EVENTS, HookContract
 from hardwon.types import Event
 
-# Those of sub-agents and compactions exist as well, but were never seen.
+# Events of sub-agents and compactions exist as well, but were never seen.
 _EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd")
 
 

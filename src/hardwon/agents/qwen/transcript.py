@@ -9,6 +9,7 @@ from functools import partial
 from hardwon.agents.fields import collect_strings, get_object, get_text
 from hardwon.agents.qwen import CONTRACT, parse_result
 from hardwon.agents.transcript_steps import (
+    REFUSED_WITHOUT_WORDS,
     JsonObject,
     ObjectReader,
     Step,
@@ -71,7 +72,7 @@ def _add_outcome(result: Step, response: JsonObject, status: str) -> Step:
         return result._replace(denied=True)
     text, failed = parse_result(name, raw_text)
     if status == "cancelled":
-        return result._replace(text=text, refused=" ")  # by a person, who gave no words
+        return result._replace(text=text, refused=REFUSED_WITHOUT_WORDS)
     return result._replace(text=strip_fenced(text), failed=failed or status == "error" or "error" in values)
 
 
