@@ -71,15 +71,19 @@ def import_transcripts(
         except OSError as error:
             faults.append((file.path, error.strerror or str(error)))
         report_progress(file.unread_bytes)
-    # History has no SessionEnd, and a session that is still open must not be closed.
+    _complete_idle_sessions(connection, files)
+    new_totals = retention.read_store_totals(connection)
+    names = ("sessions", "prompts", "events")
+    return {name: getattr(new_totals, name) - getattr(old_totals, name) for name in names}, faults
+
+
+def _complete_idle_sessions(connection: Connection, files: Sequence[TranscriptFile]) -> None:
+    """Close the sessions of imported files: history has no SessionEnd. One that is still open must not be closed."""
     idle_since = clock.now() - _ENDED_SECONDS
     ended_paths = {file.path for file in files if file.modified_at < idle_since}
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
     ended_sessions = [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
     sessions.mark_completed(connection, ended_sessions)
-    new_totals = retention.read_store_totals(connection)
-    names = ("sessions", "prompts", "events")
-    return {name: getattr(new_totals, name) - getattr(old_totals, name) for name in names}, faults
 
 
 def import_records(

@@ -92,29 +92,28 @@ def write_handoff(
     now = decider.now
     handoff = written_handoffs.parse_handoff(text) if is_json else None
     project = projects.find_project_path(cwd)
-    row = find_session(connection, name) if name else _find_own_session(connection, environment, project, now)
+    session = find_session(connection, name) if name else _find_own_session(connection, environment, project, now)
     if is_agent:
-        _refuse_private(connection, home, row, cwd, values, now)
+        _refuse_private(connection, home, session, cwd, values, now)
     contradictions: tuple[str, ...] = ()
     fields = dict[str, str]()
     if handoff:
-        record = build_session_record(turns.list_turns(connection, row["id"])) if row else None
+        record = build_session_record(turns.list_turns(connection, session["id"])) if session else None
         checked = written_handoffs.build_checked_body(handoff, record)
         text = checked.body
         topic = handoff.topic
         contradictions = checked.contradictions
         fields = {"workstream": handoff.workstream, "confidence": handoff.confidence, "made": AGENT_KIND}
-    if row is None:  # the session is not recorded, but its agent may have named it
-        session_ids = _list_session_ids(environment)
-        row = {"session": session_ids[0] if session_ids else "", "host": "", "first_prompt": ""}
+    if session is None:  # it is not recorded, but its agent may have named it
+        session = {"session": next(iter(_list_session_ids(environment)), ""), "host": "", "first_prompt": ""}
     written = written_handoffs.save_handoff(
         connection,
         home,
         text,
-        session=row["session"],
-        agent=row["host"],
-        project=row.get("project_path") or project,
-        topic=topic or to_printable_line(row["first_prompt"], 90),
+        session=session["session"],
+        agent=session["host"],
+        project=session.get("project_path") or project,
+        topic=topic or to_printable_line(session["first_prompt"], 90),
         folder="" if is_agent else projects.find_sessions_folder(cwd),
         now=now,
         is_ratified=not is_agent,

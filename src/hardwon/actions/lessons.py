@@ -129,11 +129,9 @@ def _find_interrupted(home: str, connection: Connection, lesson_id: str, record:
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    file = lessons_file.read_own(home)
-    active_lessons = [lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"]
-    if not active_lessons:
+    written = lessons_file.find_own_lesson(home, lesson_id)
+    if written is None or written.status != "active":
         return None
-    written = active_lessons[0]
     if find_live(connection, LESSON, lesson_id):
         return written
     if adding.find_record_faults(record):
@@ -308,10 +306,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
 def import_exported_lessons(
     decider: Decider, numbered_records: Iterable[tuple[int, dict[str, Any]]], *, is_person: bool
 ) -> tuple[int, list[tuple[int, str]]]:
-    """Import exported lessons by line; return how many were added, and the refused lines with their reasons.
-
-    An agent's come in as candidates, and so do blocks that review would not let through.
-    """
+    """Import exported lessons by line; return how many were added, and the refused lines with their reasons."""
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
     with lessons_file.open_for_edit(decider.home) as file:
@@ -324,13 +319,7 @@ def import_exported_lessons(
                 refused.append((number, fault))
                 adding.note_refused_lesson(decider.home, adding.SOURCE_IMPORT, [fault])
                 continue
-            new_record = dict(record)
-            if not is_person or new_record.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
-                new_record["source"] = adding.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
-            if is_person:
-                new_record = _hold_back_doubtful_block(decider.connection, new_record, refuse_to_confirm)
-            else:
-                new_record["status"] = "candidate"
+            new_record = _prepare_exported(decider.connection, record, is_person=is_person)
             file.document["lessons"].append(new_record)
             ids.add(new_record["id"])
             slugs.add(new_record["slug"])
@@ -340,6 +329,17 @@ def import_exported_lessons(
     if added:
         put_in_force(decider, added)
     return len(added), refused
+
+
+def _prepare_exported(connection: Connection, record: dict[str, Any], *, is_person: bool) -> dict[str, Any]:
+    """Return an exported record as it comes in: an agent's as a candidate, and so a block that review would refuse."""
+    new_record = dict(record)
+    # A person's own export keeps what hardwon wrote there.
+    if not is_person or record.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
+        new_record["source"] = adding.SOURCE_IMPORT
+    if is_person:
+        return _hold_back_doubtful_block(connection, new_record, refuse_to_confirm)
+    return {**new_record, "status": "candidate"}
 
 
 def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
@@ -369,17 +369,17 @@ def undo_lesson_approval(decider: Decider, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(decider, approval)
     earlier_lesson = manifest.parse_approval_body(earlier.body) if earlier else None
-    file = lessons_file.read_own(decider.home)
-    written = next((lesson for lesson in file.lessons if lesson.id == approval.subject), None)
+    written = lessons_file.find_own_lesson(decider.home, approval.subject)
     if earlier_lesson is not None:
         with lessons_file.open_for_edit(decider.home) as file:
             lessons_file.put_lesson(file, _copy_file_fields(earlier_lesson, written))
             lessons_file.save(file)
         message = f"the version approved before is in force again: {earlier_lesson.slug}"
+    elif written is not None:
+        adding.set_lesson_status(decider.home, written.id, "retired")
+        message = f"retired: {written.slug}"
     else:
-        if written is not None:
-            adding.set_lesson_status(decider.home, written.id, "retired")
-        message = f"retired: {written.slug if written else approval.subject}"
+        message = f"retired: {approval.subject}"
     _build_manifest(decider)
     return message
 

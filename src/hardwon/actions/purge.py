@@ -121,13 +121,17 @@ def parse_target(
     if project is not None:
         folder = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
         return PurgeTarget(project=exports.resolve_project_name(connection, project, folder))
-    span = str(older_than)
-    number = span[:-1]
-    unit = span[-1:]
+    return PurgeTarget(older_than=clock.now() - _parse_period(str(older_than)))
+
+
+def _parse_period(period: str) -> float:
+    """Return a period such as `30d` in seconds; UserError if it is not one."""
+    number = period[:-1]
+    unit = period[-1:]
     # `isdigit` alone accepts digits of other scripts, and a huge number overflows a date.
     if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
-        raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
-    return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
+        raise UserError(f"--older-than {period!r} is not a period", "write it as 30d, 12h, 4w or 1y")
+    return int(number) * _UNIT_SECONDS[unit]
 
 
 def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, *, dry_run: bool) -> PurgeReport:
@@ -154,15 +158,9 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
     # The logs of reflections went whole; from the worker's and the hooks' logs single lines go.
     removed["logs"] += _purge_log_lines(scope)
     removed.update(_purge_backups(scope, {os.path.basename(path) for path in files["drafts"]}))
-    remaining = []
+    remaining: list[str] = []
     if not dry_run:
-        for folder in _list_claim_folders(scope):
-            shutil.rmtree(folder, ignore_errors=True)
-        remove_unfinished_files(home)
-        # A brief is made from the database, so it is compiled again without the target.
-        compiled_brief.delete_all(home)
-        with suppress(UserError):  # lessons.json is broken, so the manifest built before stays in force
-            approvals.compile_manifest(home, clock.now())
+        _remove_derived_files(scope)
         # Asked of the disk and not of the steps above, so that the report is true whatever failed.
         undeleted = [path for file_paths in files.values() for path in file_paths if os.path.exists(path)]
         remaining = list(dict.fromkeys([*undeleted, *_find_remaining(scope, approved)]))
@@ -172,6 +170,16 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
         [transcript.path for transcript in held_transcripts],
         remaining,
     )
+
+
+def _remove_derived_files(scope: _Scope) -> None:
+    """Remove the sessions' claims and half-written files, and compile anew without the target what is compiled."""
+    for folder in _list_claim_folders(scope):
+        shutil.rmtree(folder, ignore_errors=True)
+    remove_unfinished_files(scope.home)
+    compiled_brief.delete_all(scope.home)  # the next one is made from what is left in the database
+    with suppress(UserError):  # lessons.json is broken, so the manifest built before stays in force
+        approvals.compile_manifest(scope.home, clock.now())
 
 
 def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[_Transcript]:

@@ -490,11 +490,7 @@ def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
 
 def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
     """Return the lesson of lessons.json that a subject of the team is about; None if there is none."""
-    lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
-    for lesson in lessons_file.read_own(team.home).lessons:
-        if lesson.id == lesson_id:
-            return lesson
-    return None
+    return lessons_file.find_own_lesson(team.home, subject.removeprefix(f"{sharing.LESSON}:"))
 
 
 def report_counts(team: Team) -> int:

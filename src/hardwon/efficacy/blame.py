@@ -41,7 +41,7 @@ def list_told_items(
     connection: Connection, home: str, session: dict[str, Any], call: dict[str, Any] | None
 ) -> list[BlamedItem]:
     """Return what a session was told, before a call if one is given, oldest first."""
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home)}
     call_words = tokenize(describe_call(call)) if call else frozenset()
     items: list[BlamedItem] = []
     for delivery in efficacy.list_told(connection, session["host"], session["session"]):
@@ -69,21 +69,17 @@ def _build_item(
 ) -> BlamedItem:
     """Describe a delivered lesson, also one that is gone since, a recalled record, or a request for a lesson."""
     lesson = lessons.get(delivery["lesson"]) or find_former_lesson(connection, delivery["lesson"])
+    summary = text = delivery["summary"]
     if delivery["slug"] == REQUEST_SLUG:
         origin = "hardwon itself"
         approval = "a request, no advice"
-        text = delivery["summary"]
     elif lesson is None:  # a recalled record
         origin = "recorded in an earlier session"
         approval = "recorded data, approved by nobody"
-        text = delivery["summary"]
     else:
+        summary = lesson.summary
         text = f"{lesson.summary} {lesson.problem} {lesson.solution}"
-        origin = _ORIGINS.get(str(lesson.extra.get("source", "")), "")
-        if lesson.source_sessions:
-            origin = f"{origin or 'learned'} from session {', '.join(lesson.source_sessions[:3])}"
-        elif lesson.project and not origin:
-            origin = f"carried by the repository {lesson.project}"
+        origin = _describe_origin(lesson)
         approval = _describe_approval(connection, approvals.LESSON, delivery["lesson"], delivery["at"])
         if not approval and lesson.project:
             approval = _describe_approval(connection, approvals.TRUST, lesson.project, delivery["at"])
@@ -91,11 +87,21 @@ def _build_item(
         at=delivery["at"],
         name=delivery["slug"],
         delivery=delivery["delivery"],
-        text=lesson.summary if lesson else delivery["summary"],
+        text=summary,
         origin=origin or "of unknown origin",
         approval=approval or "no approval on record",
         shared_words=tuple(sorted(tokenize(text) & call_words)),
     )
+
+
+def _describe_origin(lesson: Lesson) -> str:
+    """Say who wrote a lesson and in which sessions it was learned; empty if the record tells neither."""
+    origin = _ORIGINS.get(str(lesson.extra.get("source", "")), "")
+    if lesson.source_sessions:
+        return f"{origin or 'learned'} from session {', '.join(lesson.source_sessions[:3])}"
+    if lesson.project and not origin:
+        return f"carried by the repository {lesson.project}"
+    return origin
 
 
 def _iter_brief_items(

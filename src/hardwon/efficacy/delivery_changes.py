@@ -6,7 +6,7 @@ Judge firings, step down lessons with false alarms, and set how often measured l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import groupby
 
 from hardwon.efficacy.outcomes import (
@@ -61,7 +61,7 @@ def update_deliveries(connection: Connection, home: str, now: float, *, is_chang
     """
     if not judge_open_firings(connection, home, now) and not is_changed:
         return
-    lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+    lessons = manifest.list_lessons(home, "active")
     firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
     with transaction(connection):
@@ -84,7 +84,7 @@ def update_deliveries(connection: Connection, home: str, now: float, *, is_chang
 
 def propose_retiring_gone(connection: Connection, home: str, now: float) -> None:
     """Propose to retire lessons and memories about code that is gone; each once. Asks git, so not for hooks."""
-    slugs = {lesson.id: lesson.slug for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
+    slugs = {lesson.id: lesson.slug for lesson in manifest.list_lessons(home, "active")}
     changes = efficacy.list_changes(connection, only_live=False)
     proposed = {change.lesson for change in changes if change.change == RETIRE}
     gone: list[tuple[str, str, str]] = []  # subject, its name, the code that it is about
@@ -146,14 +146,12 @@ def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
     states = efficacy.list_lesson_states(connection)
     firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
-    lessons, _, _ = manifest.gather_lessons(home)
     proofs: list[LessonProof] = []
-    for lesson in lessons:
-        if lesson.status == "active":
-            lesson_firings = firings.get(lesson.id, ())
-            state = states.get(lesson.id, UNCHANGED_STATE)
-            measured = is_measured(lesson.id, changes)
-            proofs.append(build_proof(lesson, lesson_firings, state, model=model, is_measured=measured))
+    for lesson in manifest.list_lessons(home, "active"):
+        lesson_firings = firings.get(lesson.id, ())
+        state = states.get(lesson.id, UNCHANGED_STATE)
+        measured = is_measured(lesson.id, changes)
+        proofs.append(build_proof(lesson, lesson_firings, state, model=model, is_measured=measured))
     return sorted(proofs, key=lambda proof: (-proof.told_counts.total - proof.silent_counts.total, proof.lesson.slug))
 
 
@@ -178,46 +176,55 @@ def _step_down_if_noisy(
 ) -> None:
     """Make a lesson with too many false alarms quieter by one step, or ask the person about a block."""
     live_changes = [change for change in changes if change.undone_at is None]
-    steps = {change.change for change in live_changes}
-    is_proposed = RETIRE in steps
-    # What a person took back is not done again for the same firings.
-    counted_since = max((change.undone_at for change in changes if change.undone_at), default=0.0)
-    judged = []
-    for firing in firings:
-        is_judged = firing.verdict not in ("", UNKNOWN, IGNORED)
-        if is_judged and firing.arm != BEFORE and firing.at > counted_since:
-            judged.append(firing)
-    _propose_unneeded(connection, lesson, judged, model, now, is_proposed=is_proposed)
+    judged = _list_counted_firings(firings, changes)
+    _propose_unneeded(connection, lesson, judged, live_changes, model, now)
     # A firing that nobody was told about alarmed nobody.
     recent = [firing for firing in judged if firing.arm in TOLD_ARMS][-_ALARM_WINDOW:]
     false_alarms = sum(firing.verdict == REPEATED_FINE for firing in recent)
-    is_at_end = is_proposed if lesson.delivery == "block" else SILENT in steps
-    if false_alarms < _MAX_FALSE_ALARMS or is_at_end:
+    next_step = _find_next_step(lesson, {change.change for change in live_changes})
+    if false_alarms < _MAX_FALSE_ALARMS or not next_step:
         return
     # Each step needs a firing of its own: the one before may have been judged just now.
     last_step_at = max((change.at for change in live_changes if change.change in (NOTE, SILENT, RETIRE)), default=0.0)
     if recent[-1].at <= last_step_at:
         return
     reason = f"{false_alarms} of its last {len(recent)} firings were on calls that ran fine"
+    _add_change(connection, lesson, next_step, reason, now)
+
+
+def _list_counted_firings(firings: Sequence[Firing], changes: Sequence[LessonChange]) -> list[Firing]:
+    """Return the live firings whose outcome is known.
+
+    What a person took back is not done again for the same firings, so only those since then count.
+    """
+    counted_since = max((change.undone_at for change in changes if change.undone_at), default=0.0)
+    counted = []
+    for firing in firings:
+        is_judged = firing.verdict not in ("", UNKNOWN, IGNORED)
+        if is_judged and firing.arm != BEFORE and firing.at > counted_since:
+            counted.append(firing)
+    return counted
+
+
+def _find_next_step(lesson: Lesson, steps: Set[str]) -> str:
+    """Return how a noisy lesson becomes quieter after the steps taken so far; "" if there is no further step."""
     if lesson.delivery == "block":
-        change = RETIRE
-    elif lesson.delivery == "hold" and NOTE not in steps:
-        change = NOTE
-    else:
-        change = SILENT
-    efficacy.add_change(connection, lesson.id, lesson.slug, change, reason=reason, path=efficacy.BY_HARDWON, now=now)
+        return "" if RETIRE in steps else RETIRE  # a person decides
+    if SILENT in steps:
+        return ""
+    return NOTE if lesson.delivery == "hold" and NOTE not in steps else SILENT
 
 
 def _propose_unneeded(
     connection: Connection,
     lesson: Lesson,
     judged: Sequence[Firing],
+    live_changes: Sequence[LessonChange],
     model: ModelStart,
     now: float,
-    *,
-    is_proposed: bool,
 ) -> None:
-    """Propose to retire a lesson against a mistake that the newest model does not make untold."""
+    """Propose once to retire a lesson against a mistake that the newest model does not make untold."""
+    is_proposed = any(change.change == RETIRE for change in live_changes)
     if is_proposed or not model.model:
         return
     silent_firings = [firing for firing in judged if firing.arm in SILENT_ARMS]
@@ -228,7 +235,11 @@ def _propose_unneeded(
     if any(firing.verdict == REPEATED_FAILED and firing.at >= latest[0].at for firing in silent_firings):
         return
     reason = f"{model.model} did not make this mistake in {len(latest)} sessions without the lesson"
-    efficacy.add_change(connection, lesson.id, lesson.slug, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
+    _add_change(connection, lesson, RETIRE, reason, now)
+
+
+def _add_change(connection: Connection, lesson: Lesson, change: str, reason: str, now: float) -> None:
+    efficacy.add_change(connection, lesson.id, lesson.slug, change, reason=reason, path=efficacy.BY_HARDWON, now=now)
 
 
 def announce(connection: Connection, home: str, now: float) -> str:

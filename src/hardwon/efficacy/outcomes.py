@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
 from hardwon.lessons import manifest, validation
 from hardwon.lessons.delivery_outcomes import shares_program_or_file
 from hardwon.lessons.manifest import find_lesson_tools, parse_approval_body
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, compute_version, parse_lesson
-from hardwon.lessons.replay import build_prefilter
+from hardwon.lessons.replay import build_prefilter, prepare_stored_call
 from hardwon.shell.failures import compute_signature
 from hardwon.store import approvals, candidates, efficacy
 from hardwon.store.candidates import Candidate
@@ -66,22 +65,22 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     firings = efficacy.list_unjudged_firings(connection, _MAX_JUDGED)
     if not firings:
         return 0
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home)}
     rows = []
     for firing in firings:
         context = efficacy.read_firing_context(connection, firing)
-        lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
-        outcome = None  # not known yet
-        model = ""
-        if context is None:  # no event of its session is recorded
-            if now - firing.at > _IDLE_SECONDS:  # until then a hook may still report one
-                outcome = Outcome(UNKNOWN)
-        else:
+        if context is not None:
+            lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
             outcome = _judge_firing(firing, context, lesson, now)
-            model = _find_model(context.transcript) if outcome else ""
-        if outcome is not None:
-            call_id = outcome.call.id if outcome.call else None
-            rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
+        elif now - firing.at > _IDLE_SECONDS:  # no event of its session is recorded, and no hook will report one
+            outcome = Outcome(UNKNOWN)
+        else:
+            outcome = None
+        if outcome is None:
+            continue
+        call_id = outcome.call.id if outcome.call else None
+        model = _find_model(context.transcript) if context else ""
+        rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
     with transaction(connection):
         efficacy.skip_other_deliveries(connection)
         efficacy.save_outcomes(connection, rows)
@@ -121,20 +120,14 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
     repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
-    expected_words = _list_failure_words(lesson)
-    for call in repeats:
-        # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
-        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
-            return Outcome(IGNORED, call)
-        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
-            return Outcome(REPEATED_FAILED, call)
+    if failed_repeat := _find_failed_repeat(firing, repeats, fired_call, lesson):
+        return failed_repeat
     if _may_continue(firing, context, now):
         return None
     if repeats:
-        for call in repeats:
-            if call.outcome == "fine":
-                return Outcome(REPEATED_FINE, call)
-        return Outcome(UNKNOWN, repeats[0])  # interrupted, or failed for another reason
+        fine_repeats = [call for call in repeats if call.outcome == "fine"]
+        # The others were interrupted, or failed for another reason.
+        return Outcome(REPEATED_FINE, fine_repeats[0]) if fine_repeats else Outcome(UNKNOWN, repeats[0])
     if fired_call and fired_call.outcome == "fine":
         return Outcome(REPEATED_FINE, fired_call)
     if fired_call is None:
@@ -148,6 +141,20 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
     if context.is_turn_over or context.is_ended or other_calls:
         return Outcome(GIVEN_UP)
     return Outcome(UNKNOWN)
+
+
+def _find_failed_repeat(
+    firing: Firing, repeats: Sequence[StoredCall], fired_call: StoredCall | None, lesson: Lesson
+) -> Outcome | None:
+    """Return the outcome that one repeat decides alone: it failed as the lesson says, or ran although denied."""
+    expected_words = _list_failure_words(lesson)
+    for call in repeats:
+        # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
+        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
+            return Outcome(IGNORED, call)
+        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
+            return Outcome(REPEATED_FAILED, call)
+    return None
 
 
 def _split_repeats(
@@ -202,9 +209,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
         event = _build_stored_event(host, cwd, tool, tool_input)
         if not may_fire(event):
             return False
-        root, folders = _resolve_folders(cwd)
-        call = prepare_call(event, project_root=root, equivalent_folders=folders)
-        return match_entry(entry, call, _search_pattern) is not None
+        return match_entry(entry, prepare_stored_call(event), _search_pattern) is not None
 
     return fires
 
@@ -223,11 +228,6 @@ def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Ev
         path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
         content=get_tool_content(tool, tool_input),
     )
-
-
-@lru_cache(maxsize=512)
-def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
-    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))
 
 
 def _list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
@@ -285,8 +285,7 @@ def record_past_firings(connection: Connection, home: str) -> int:
     These firings are the baseline that a lesson in force is compared with. For candidates they are what is tracked in
     silence while a person has not decided yet. One firing per session counts, as it does live.
     """
-    in_use = ("active", "candidate")
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status in in_use}
+    lessons = {lesson.id: lesson for lesson in manifest.list_lessons(home, "active", "candidate")}
     for candidate in candidates.list_candidates(connection):
         if proposed := parse_candidate(candidate):
             lessons.setdefault(candidate.id, proposed)

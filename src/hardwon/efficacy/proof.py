@@ -79,11 +79,25 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
     failures = Counter(trial for trial in trials if trial.has_failed)
     if not failures:
         return None
+    arm_logs = _compute_arm_logs(failures)
+    best = _RATIOS[arm_logs.index(max(arm_logs))]
+    # Two ways of computing may disagree, and the interval must contain the estimate.
+    ratios = [best, *_list_possible_ratios(trials)]
+    low = _to_prevented_percent(max(ratios))
+    if compute_e_value(trials) >= PROOF_THRESHOLD:
+        low = max(low, 1)  # the test has excluded that it does nothing
+    return PreventedShare(_to_prevented_percent(best), low, _to_prevented_percent(min(ratios)))
+
+
+def _list_possible_ratios(trials: Sequence[Trial]) -> list[float]:
+    """Return the ratios of the two failure rates that the trials do not exclude.
+
+    A ratio is possible unless a mixture of all rates explains the firings 20 times better than it can.
+    """
     live_count = sum(trial.is_live for trial in trials)
-    live_failures = sum(trial.is_live and trial.has_failed for trial in trials)
     silent_count = len(trials) - live_count
-    silent_failures = failures.total() - live_failures
-    # A ratio is possible unless a mixture of all rates explains the firings 20 times better than it can.
+    live_failures = sum(trial.is_live and trial.has_failed for trial in trials)
+    silent_failures = sum(trial.has_failed and not trial.is_live for trial in trials)
     mixture = _compute_mixture_log(live_failures, live_count) + _compute_mixture_log(silent_failures, silent_count)
     possible = []
     for ratio in _RATIOS:
@@ -95,15 +109,7 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
         )
         if mixture - best_fit < log(_INTERVAL_THRESHOLD):
             possible.append(ratio)
-    arm_logs = _compute_arm_logs(failures)
-    best = _RATIOS[arm_logs.index(max(arm_logs))]
-    # Two ways of computing may disagree, and the interval must contain the estimate.
-    lowest = min([best, *possible])
-    highest = max([best, *possible])
-    low = _to_prevented_percent(highest)
-    if compute_e_value(trials) >= PROOF_THRESHOLD:
-        low = max(low, 1)  # the test has excluded that it does nothing
-    return PreventedShare(_to_prevented_percent(best), low, _to_prevented_percent(lowest))
+    return possible
 
 
 def _to_prevented_percent(ratio: float) -> int:

@@ -127,12 +127,7 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
         used_slugs = [other.slug for other in file.lessons]
         for number, record in enumerate(imported_records, 1):
             try:
-                lesson = read_or_refuse(home, record, SOURCE_IMPORT)
-                lesson = replace(lesson, extra={**lesson.extra, "source": SOURCE_IMPORT})
-                # A file from elsewhere may use any slug; a new one is made then, since nothing here refers to the old.
-                if lesson.slug in used_slugs or not _SLUG_PATTERN.fullmatch(lesson.slug):
-                    lesson = replace(lesson, slug="")
-                lesson = _complete_lesson(lesson, used_slugs)
+                lesson = _complete_imported(home, record, used_slugs)
                 _refuse_duplicate(lesson, catalog)
             except UserError as error:
                 name = str(record.get("slug") or record.get("id") or f"lesson {number}")
@@ -148,6 +143,16 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
         if added:
             lessons_file.save(file)
     return added, refused
+
+
+def _complete_imported(home: str, record: dict[str, Any], used_slugs: Sequence[str]) -> Lesson:
+    """Return the lesson of an imported record as it can be written; UserError with a line per fault."""
+    lesson = read_or_refuse(home, record, SOURCE_IMPORT)
+    lesson = replace(lesson, extra={**lesson.extra, "source": SOURCE_IMPORT})
+    # A file from elsewhere may use any slug; a new one is made then, since nothing here refers to the old.
+    if lesson.slug in used_slugs or not _SLUG_PATTERN.fullmatch(lesson.slug):
+        lesson = replace(lesson, slug="")
+    return _complete_lesson(lesson, used_slugs)
 
 
 def set_lesson_status(home: str, lesson_id: str, status: Status) -> Lesson:

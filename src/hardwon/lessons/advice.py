@@ -14,17 +14,17 @@ from shlex import quote
 from time import process_time
 from typing import TYPE_CHECKING
 
-from hardwon import clock, paths, projects
+from hardwon import clock, paths
 from hardwon.agents.installation import Check
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
 from hardwon.lessons.call_texts import list_call_texts
-from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
+from hardwon.lessons.lessons_file import get_project_lessons_path, read_own
 from hardwon.lessons.manifest import APPROVE_COMMAND, BuildResult, find_lesson_tools
 from hardwon.lessons.manifest_index import ManifestIndex, open_index
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
-from hardwon.lessons.replay import Replay, to_event
+from hardwon.lessons.replay import Replay, list_folders, prepare_stored_call, to_event
 from hardwon.projects import is_in_scope
 from hardwon.store import db
 from hardwon.store.efficacy import count_by_lesson
@@ -48,8 +48,6 @@ _EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
 _EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
 _MAX_SAMPLE_CHARS = 60
 _EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
-
-LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
 
 def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
@@ -79,7 +77,7 @@ def _check_advice(home: str) -> Iterator[Check]:
     """Yield advice about the lessons' wording and triggers; advice is never a fault."""
     index = open_index(home)
     search = PatternCache().search
-    lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
+    lessons, _ = manifest.choose_active_lessons(manifest.list_lessons(home), dict(index.settings))
     if not lessons:
         return
     facts = LessonFacts({}, {}, {})  # without history there is still advice on wording and paths
@@ -90,7 +88,7 @@ def _check_advice(home: str) -> Iterator[Check]:
         yield Check("history", False, error.message, error.fix.removeprefix("hardwon doctor; "))
     except db.StoreError as error:
         yield Check("history", False, f"{paths.DATABASE} cannot be read: {error}", "moving it away starts a new one")
-    own_ids = {lesson.id for lesson in read(get_lessons_path(home)).lessons}
+    own_ids = {lesson.id for lesson in read_own(home).lessons}
     advice = find_advice(lessons, facts, now=clock.now(), path_exists=_may_exist, search_pattern=search)
     for kind, group in groupby(advice, key=lambda item: item.kind):
         for item in islice(group, MAX_SHOWN):
@@ -109,19 +107,13 @@ def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> Les
     Replaying stops after a number of calls or seconds, whichever comes first, and the facts are about the calls so far.
     """
 
-    @cache
-    def locate_folder(folder: str) -> tuple[str, list[str]]:
-        return projects.find_git_root(folder), projects.list_equivalent_folders(folder)
-
     with closing(db.connect(home)) as connection:
         tools: set[str] = set()
         for entry in index.read_all_entries():
             tools.update(entry.tools)
         deadline = process_time() + _MAX_REPLAY_SECONDS
         calls_in_time = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
-        eligible_counts, replays = replay_calls(
-            islice(calls_in_time, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
-        )
+        eligible_counts, replays = replay_calls(islice(calls_in_time, MAX_CALLS), index, search)
         return LessonFacts(count_by_lesson(connection), eligible_counts, replays)
 
 
@@ -156,12 +148,9 @@ class Advice:
 
 
 def replay_calls(
-    calls: Iterable[ScannedCall], index: ManifestIndex, *, search_pattern: PatternSearch, locate_folder: LocateFolder
+    calls: Iterable[ScannedCall], index: ManifestIndex, search_pattern: PatternSearch
 ) -> tuple[dict[str, int], dict[str, Replay]]:
-    """Replay all lessons on the calls in one pass; return eligible call counts and replays.
-
-    `locate_folder` returns the git root of a folder and its equivalent folders.
-    """
+    """Replay all lessons on the calls in one pass; return eligible call counts and replays."""
     call_counts: Counter[tuple[str, str]] = Counter()
     calls_by_lesson: dict[str, list[ScannedCall]] = {}
     for call in calls:
@@ -170,8 +159,7 @@ def replay_calls(
         numbers = index.find_possible_matches(call.tool, {text for text in list_call_texts(event) if text})
         if not numbers:
             continue
-        project_root, folders = locate_folder(call.cwd)
-        matchable_call = prepare_call(event, project_root=project_root, equivalent_folders=folders)
+        matchable_call = prepare_stored_call(event)
         for entry in map(index.read_entry, numbers):
             if match_entry(entry, matchable_call, search_pattern):
                 calls_by_lesson.setdefault(entry.id, []).append(call)
@@ -180,8 +168,7 @@ def replay_calls(
     def count_eligible_calls(tools: tuple[str, ...], project: str) -> int:
         eligible_count = 0
         for (tool, cwd), count in call_counts.items():
-            _, folders = locate_folder(cwd)
-            if tool in tools and is_in_scope(project, folders):
+            if tool in tools and is_in_scope(project, list_folders(cwd)):
                 eligible_count += count
         return eligible_count
 

@@ -52,6 +52,10 @@ def read_own(home: str) -> LessonsFile:
     return read(get_lessons_path(home))
 
 
+def find_own_lesson(home: str, lesson_id: str) -> Lesson | None:
+    return next((lesson for lesson in read_own(home).lessons if lesson.id == lesson_id), None)
+
+
 def _read_plain_file(path: str) -> bytes:
     """Return a file's content; FileNotFoundError if missing, UserError if unreadable or too large."""
     try:
@@ -137,7 +141,7 @@ def open_for_edit(home: str) -> Iterator[LessonsFile]:
     paths.make_private_folder(home)
     with open(os.open(os.path.join(home, "lessons.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield read(get_lessons_path(home))
+        yield read_own(home)
 
 
 def save(file: LessonsFile) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hardwon import projects, settings
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
-from hardwon.lessons.lessons_file import get_lessons_path, read
+from hardwon.lessons.lessons_file import read_own
 from hardwon.lessons.manifest import WaitingChange, find_lesson_tools
 from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
@@ -47,7 +47,7 @@ def has_tag_and_tool(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
 
 def find_lesson(home: str, name: str) -> Lesson:
     """Return a lesson by its slug, id, or an unambiguous prefix of the slug."""
-    known_lessons = read(get_lessons_path(home)).lessons
+    known_lessons = read_own(home).lessons
     exact_matches = [lesson for lesson in known_lessons if name in (lesson.slug, lesson.id)]
     matches = exact_matches or [lesson for lesson in known_lessons if lesson.slug.startswith(name)]
     if len(matches) == 1:

@@ -131,43 +131,52 @@ def gather_lessons(home: str) -> GatheredLessons:
     A broken personal file stops the build, so that the person corrects it first; a repository's broken file is only
     reported. A repository's lessons apply in that repository only, whatever they say.
     """
-    personal_file = lessons_file.read(lessons_file.get_lessons_path(home))
+    personal_file = lessons_file.read_own(home)
     in_force = _read_approvals(home)
     lessons, waiting = _apply_approvals(home, personal_file, in_force)
-    faults = list(personal_file.faults)
     own_ids = {lesson.id for lesson in lessons}
     used_names = own_ids | {lesson.slug for lesson in lessons}
     trusted_hashes, trust_faults = _read_trusted_hashes(home)
-    faults += trust_faults
-    faults += _find_untrusted_files(trusted_hashes)
+    faults = [*personal_file.faults, *trust_faults, *_find_untrusted_files(trusted_hashes)]
     for subject, trusted_hash in trusted_hashes.items():
         path = lessons_file.get_trusted_path(subject)
-        project = lessons_file.get_trusted_project(subject)
-        if lessons_file.is_single_lesson(subject) and not os.path.exists(path):
+        is_single_lesson = lessons_file.is_single_lesson(subject)
+        if is_single_lesson and not os.path.exists(path):
             continue  # removing a lesson's file is how a repository retires it
-        # Anybody can edit trusted.json alone, so the approval must agree.
-        if in_force.trusted_hashes.get(subject) != trusted_hash:
-            faults.append(f"{path} is trusted without an approval and is not used: hardwon trust {project}")
-            continue
         try:
-            content = lessons_file.read_project_lessons(path)
-            if lessons_file.hash_bytes(content) != trusted_hash:
-                faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
-                continue
-            project_file = lessons_file.parse_content(path, content)
+            project_file = _read_trusted_file(subject, trusted_hash, in_force)
         except UserError as error:
             faults.append(error.message)
             continue
         faults += project_file.faults
         for lesson in project_file.lessons:
-            if lesson.id in own_ids and lessons_file.is_single_lesson(subject):
+            if lesson.id in own_ids and is_single_lesson:
                 continue  # whoever proposed it has it already
             if lesson.id in used_names or lesson.slug in used_names:
                 faults.append(f"{path}: {lesson.slug} has the id or slug of another lesson and is not used")
                 continue
             used_names |= {lesson.id, lesson.slug}
-            lessons.append(replace(lesson, project=project))
+            lessons.append(replace(lesson, project=lessons_file.get_trusted_project(subject)))
     return GatheredLessons(lessons, faults, waiting)
+
+
+def list_lessons(home: str, *statuses: str) -> list[Lesson]:
+    """Return the approved personal lessons and those of trusted repositories, or only those with a status."""
+    lessons, _, _ = gather_lessons(home)
+    return [lesson for lesson in lessons if not statuses or lesson.status in statuses]
+
+
+def _read_trusted_file(subject: str, trusted_hash: str, in_force: LiveApprovals) -> LessonsFile:
+    """Read a repository's file of lessons; UserError if it is broken, or not as it was trusted."""
+    path = lessons_file.get_trusted_path(subject)
+    fix = f"hardwon trust {lessons_file.get_trusted_project(subject)}"
+    # Anybody can edit trusted.json alone, so the approval must agree.
+    if in_force.trusted_hashes.get(subject) != trusted_hash:
+        raise UserError(f"{path} is trusted without an approval and is not used: {fix}")
+    content = lessons_file.read_project_lessons(path)
+    if lessons_file.hash_bytes(content) != trusted_hash:
+        raise UserError(f"{path} changed since it was trusted and is not used: {fix}")
+    return lessons_file.parse_content(path, content)
 
 
 def _find_untrusted_files(trusted_hashes: Mapping[str, str]) -> list[str]:
@@ -413,29 +422,26 @@ def _apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> t
     waiting: list[WaitingChange] = []
     for lesson in file.lessons:
         approval = in_force.lessons.get(lesson.id)
-        if approval is None:
-            if is_marked_active(lesson):
-                lessons.append(replace(lesson, status="candidate"))
-                waiting.append(_build_change(lesson, ADDED, None, lesson))
-            else:
-                lessons.append(lesson)
-            continue
-        if lesson.id in unchanged_ids:
+        last_approved = approved_versions.get(lesson.id)
+        if approval is None and not is_marked_active(lesson):
+            lessons.append(lesson)
+        elif approval is None:
+            lessons.append(replace(lesson, status="candidate"))
+            waiting.append(_build_change(lesson, ADDED, None, lesson))
+        elif lesson.id not in unchanged_ids:
+            lessons.append(last_approved or replace(lesson, status="candidate"))
+            waiting.append(_build_change(lesson, CHANGED, last_approved, lesson))
+        else:
             approved = replace(lesson, status="active", needs_review=False)
             if approval.confidence is not None:
                 # Otherwise lowering the number in the file would take a guard out of force.
                 approved = replace(approved, confidence=approval.confidence)
+            lessons.append(approved)
             if not is_marked_active(lesson):
                 waiting.append(_build_change(lesson, RETIRED, approved, lesson))
-            lessons.append(approved)
-            continue
-        last_approved = approved_versions.get(lesson.id)
-        waiting.append(_build_change(lesson, CHANGED, last_approved, lesson))
-        lessons.append(last_approved or replace(lesson, status="candidate"))
     ids_in_file = {lesson.id for lesson in file.lessons}
-    for lesson_id in in_force.lessons:
-        last_approved = approved_versions.get(lesson_id)
-        if lesson_id in ids_in_file or last_approved is None:
+    for lesson_id, last_approved in approved_versions.items():
+        if lesson_id in ids_in_file:
             continue
         lessons.append(last_approved)
         if lesson_id not in file.unreadable_ids:  # an unreadable lesson is reported as a fault
@@ -454,7 +460,8 @@ def is_marked_active(lesson: Lesson) -> bool:
 
 def find_waiting_changes(home: str) -> list[WaitingChange]:
     """Return the unapproved changes to lessons.json."""
-    return _apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), _read_approvals(home))[1]
+    _, waiting = _apply_approvals(home, lessons_file.read_own(home), _read_approvals(home))
+    return waiting
 
 
 def to_approval_body(lesson: Lesson) -> str:

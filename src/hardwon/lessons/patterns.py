@@ -171,6 +171,8 @@ def _check_syntax(source: str, flags: int) -> str | None:
 _VERBOSE_TRAP = re.compile(
     r"(?<!\\)\{[\d,]*[\s#][^}]*\}?|\\\d+(?:\s|#.*\n)+\d|[\x1c-\x1f\x85]|[^\x00-\x7f](?<=\s)|\\\n"
 )
+_FUZZY_COUNT = re.compile(r"\{\d*[deis<][^}]*\}?")  # `{e<3}`, as `regex` has it
+_LATE_FLAGS = re.compile(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)")
 
 
 def _check_dialect(source: str, tree: Any) -> str | None:
@@ -179,25 +181,26 @@ def _check_dialect(source: str, tree: Any) -> str | None:
     if is_verbose and (trap := _VERBOSE_TRAP.search(source)):
         return f"column {trap.start() + 1}: verbose mode is unclear about the blanks in {trap[0]!r}: leave them out"
     for token in _TOKEN.finditer(source):
-        text = token[0]
         column = token.start() + 1
-        if text == "{" and (fuzzy := re.compile(r"\{\d*[deis<][^}]*\}?").match(source, column - 1)):
+        if fuzzy := _FUZZY_COUNT.match(source, token.start()):
             return f"column {column}: {fuzzy[0]} means near matches to some engines: write \\{{ for the brace itself"
-        if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):
+        if _LATE_FLAGS.match(token[0]):
             return f"column {column}: the flags a, u and t cannot stand here: put (?a) first"
     depth = _measure_repeat_depth(tree)
     if depth > _MAX_REPEAT_DEPTH:  # `regex` takes twice as long to compile for each level: 5 s for 20
         return f"repeats are nested {depth} deep; at most {_MAX_REPEAT_DEPTH} are allowed"
     for op, value in _walk_parts(tree):
-        if op is ops.POSSESSIVE_REPEAT and any(
-            kind is ops.SUBPATTERN and child[0] for kind, child in _walk_parts(value[2])
-        ):
+        if op is ops.POSSESSIVE_REPEAT and _has_numbered_group(value[2]):
             return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
         if op in _REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2]):
             return (
                 "(a+)+ or (\\w+\\s?)*, a repeat in a repeat, can take forever: put something between, as in (\\w+\\s)*"
             )
     return None
+
+
+def _has_numbered_group(items: Any) -> bool:
+    return any(op is ops.SUBPATTERN and value[0] for op, value in _walk_parts(items))
 
 
 def _check_engine(source: str, flags: int) -> str | None:

@@ -9,7 +9,7 @@ from itertools import islice
 from hardwon import projects
 from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
@@ -74,10 +74,7 @@ def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Ite
         event = to_event(call)
         if not can_fire(event):
             continue
-        root = find_root(call.cwd)
-        folders = list_folders(call.cwd)
-        matchable_call = prepare_call(event, project_root=root, equivalent_folders=folders)
-        if match_entry(entry, matchable_call, search):
+        if match_entry(entry, prepare_stored_call(event), search):
             yield call
 
 
@@ -116,7 +113,12 @@ def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     return can_fire
 
 
-find_root = lru_cache(maxsize=512)(projects.find_git_root)
+def prepare_stored_call(event: Event) -> MatchableCall:
+    """Prepare a recorded call for matching; many calls share a folder, so what it belongs to is looked up once."""
+    return prepare_call(event, project_root=_find_root(event.cwd), equivalent_folders=list_folders(event.cwd))
+
+
+_find_root = lru_cache(maxsize=512)(projects.find_git_root)
 
 
 @lru_cache(maxsize=512)

@@ -88,7 +88,7 @@ def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any
 
     A record with the id of a mined candidate was put there by somebody else, and `adding.add_record` refuses it.
     """
-    if is_proposed_by_agent(candidate) and _find_lesson(home, candidate.id) is not None:
+    if is_proposed_by_agent(candidate) and lessons_file.find_own_lesson(home, candidate.id) is not None:
         # Set every field that a person reads, so that nothing unseen stays in the record.
         return adding.edit_record(home, candidate.id, {**dict.fromkeys(_REVIEWED_KEYS), **record})
     return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
@@ -98,7 +98,7 @@ def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
     if not is_proposed_by_agent(candidate):
         return
-    lesson = _find_lesson(home, candidate.id)
+    lesson = lessons_file.find_own_lesson(home, candidate.id)
     if lesson is not None and lesson.status == "candidate":
         adding.set_lesson_status(home, candidate.id, "rejected")
 
@@ -111,14 +111,9 @@ def restore_record(home: str, candidate: Candidate) -> None:
     if not is_proposed_by_agent(candidate):
         if candidate.lesson:  # empty if it was rejected
             adding.remove_record(home, candidate.lesson)
-    elif _find_lesson(home, candidate.id) is not None:
+    elif lessons_file.find_own_lesson(home, candidate.id) is not None:
         previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}
         adding.edit_record(home, candidate.id, {**previous, "status": "candidate"})
-
-
-def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
-    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 
 def _sync_with_lessons_file(home: str, connection: Connection) -> None:
@@ -127,24 +122,12 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     If lessons.json is broken the rows stay as they are, so that mined candidates can still be decided about.
     """
     try:
-        lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
+        lessons = {lesson.id: lesson for lesson in lessons_file.read_own(home).lessons}
     except UserError:
         return
+    stale_rows, decided_lessons = _compare_rows(candidates.list_proposed(connection), lessons)
     proposed_lessons = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
-    stale_rows = list[Candidate]()  # their record is gone, or says something else by now
-    decided_lessons = list[Lesson]()
-    for row in candidates.list_proposed(connection):
-        if row.status != "candidate":
-            continue
-        lesson = lessons.get(row.id)
-        if lesson is None:
-            stale_rows.append(row)
-        elif lesson.status != "candidate":
-            decided_lessons.append(lesson)
-        elif row.record != _select_reviewed_fields(lesson):
-            stale_rows.append(row)
-    proposed_ids = [lesson.id for lesson in proposed_lessons]
-    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, proposed_ids)}
+    rows_by_id = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed_lessons])}
     # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
     stale_ids = {row.id for row in stale_rows}
     unlisted_lessons = [lesson for lesson in proposed_lessons if lesson.id not in rows_by_id or lesson.id in stale_ids]
@@ -166,6 +149,23 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
             candidates.insert(connection, _build_candidate(lesson, used_slugs, now))
         for row in reopened_rows:
             candidates.set_status(connection, row.id, "candidate", at=None)
+
+
+def _compare_rows(rows: Iterable[Candidate], lessons: Mapping[str, Lesson]) -> tuple[list[Candidate], list[Lesson]]:
+    """Return the waiting rows whose record is gone or says something else by now, and the lessons decided about."""
+    stale_rows = list[Candidate]()
+    decided_lessons = list[Lesson]()
+    for row in rows:
+        if row.status != "candidate":
+            continue
+        lesson = lessons.get(row.id)
+        if lesson is None:
+            stale_rows.append(row)
+        elif lesson.status != "candidate":
+            decided_lessons.append(lesson)
+        elif row.record != _select_reviewed_fields(lesson):
+            stale_rows.append(row)
+    return stale_rows, decided_lessons
 
 
 def _build_candidate(lesson: Lesson, used_slugs: set[str], now: float) -> Candidate:
@@ -308,27 +308,26 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
     old_words = _WORD.findall(failed[:_MAX_DIFF_CHARS])
     new_words = _WORD.findall(worked[:_MAX_DIFF_CHARS])
-    old_segments: Segments = []
-    new_segments: Segments = []
     if not new_words:
         # With nothing to compare to, marking every word as different would say nothing.
-        if old_words:
-            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
-        return old_segments, []
+        return [(failed[:_MAX_DIFF_CHARS], False)] if old_words else [], []
+    old_segments: Segments = []
+    new_segments: Segments = []
     # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         is_changed = kind != "equal"
-        for segments, words in (
-            (old_segments, old_words[old_start:old_end]),
-            (new_segments, new_words[new_start:new_end]),
-        ):
-            shown_words = words
-            if not is_changed and len(words) > 2 * _NEAR_WORDS:
-                shown_words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
-            if shown_words:
-                segments.append(("".join(shown_words), is_changed))
+        _add_segment(old_segments, old_words[old_start:old_end], is_changed=is_changed)
+        _add_segment(new_segments, new_words[new_start:new_end], is_changed=is_changed)
     return old_segments, new_segments
+
+
+def _add_segment(segments: Segments, words: Sequence[str], *, is_changed: bool) -> None:
+    """Add the words as a piece, if there are any; of many equal ones only those near the ends."""
+    if not is_changed and len(words) > 2 * _NEAR_WORDS:
+        words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
+    if words:
+        segments.append(("".join(words), is_changed))
 
 
 def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
@@ -347,7 +346,7 @@ def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict
 
 def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float] | None:
     """Return the most similar lesson and its share of words; None if they share only common words, or none is valid."""
-    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    lessons = lessons_file.read_own(home).lessons
     others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
     try:
         nearest = find_nearest_lesson(parse_lesson({**candidate.record, "id": candidate.id}), others)

@@ -160,8 +160,28 @@ def reply_to_session_start(
     if not session_brief.text:
         return EMPTY_REPLY
     reply = build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
-    recalled_phrases: list[str] = []
-    last_phrases: list[str] = []  # about the last work and the next step
+    phrases_by_section = _describe_recalled(session_brief)
+    deliveries = reply.deliveries
+    if phrases_by_section:
+        summary = ", ".join(phrases_by_section.values())
+        deliveries = (*deliveries, build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, summary, "start"))
+    # A person who compacts or resumes a session has already seen this line.
+    is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
+    notice = ""
+    if index.settings["showDeliveries"] and is_new_session:
+        phrases = list(phrases_by_section.values())
+        last_phrases = [phrase for name, phrase in phrases_by_section.items() if name in _LAST_SECTIONS]
+        if last_phrases:
+            phrases = last_phrases[:1]  # where the last session left off tells a person more than how much was recalled
+        elif session_brief.chosen_lessons:
+            phrases = [format_count(len(session_brief.chosen_lessons), "lesson"), *phrases]
+        notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
+    return replace(reply, notice=notice, deliveries=deliveries)
+
+
+def _describe_recalled(session_brief: SessionBrief) -> dict[str, str]:
+    """Return a phrase for each section with recalled text, by the section's name."""
+    phrases_by_section: dict[str, str] = {}
     for section in session_brief.sections:
         if not section.text or section.name == "lessons":
             continue
@@ -169,23 +189,8 @@ def reply_to_session_start(
         if section.name == "index":
             phrase = format_count(section.shown_lines, "observation")
         if phrase:
-            recalled_phrases.append(phrase)
-            if section.name in _LAST_SECTIONS:
-                last_phrases.append(phrase)
-    deliveries = list(reply.deliveries)
-    if recalled_phrases:
-        deliveries.append(build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
-    # A person who compacts or resumes a session has already seen this line.
-    is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
-    notice = ""
-    if index.settings["showDeliveries"] and is_new_session:
-        phrases = recalled_phrases
-        if last_phrases:
-            phrases = last_phrases[:1]  # where the last session left off tells a person more than how much was recalled
-        elif session_brief.chosen_lessons:
-            phrases = [format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
-        notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
-    return replace(reply, notice=notice, deliveries=tuple(deliveries))
+            phrases_by_section[section.name] = phrase
+    return phrases_by_section
 
 
 def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> str:

@@ -106,8 +106,8 @@ def is_cure(
 def _shares_aim_word(failing: str, working: str) -> bool:
     """Return whether a part of the working command has a word of the failing one that is no number or path."""
     failing_words = [word for part in list_simple_commands(failing) for word in part.words]
-    aim_words = _list_aim_words(failing_words)
-    return any(aim_words & _list_aim_words(part.words) for part in list_simple_commands(working))
+    aim_words = _select_aim_words(failing_words)
+    return any(aim_words & _select_aim_words(part.words) for part in list_simple_commands(working))
 
 
 def _runs_failed_command_otherwise(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step) -> bool:
@@ -146,9 +146,9 @@ def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) 
         return False
     if diagnosis.is_missing:
         return is_started_otherwise(failed, call.command)
-    aim_words = _list_aim_words(failed.words[1:]) - {diagnosis.word}
+    aim_words = _select_aim_words(failed.words[1:]) - {diagnosis.word}
     for part in list_started_commands(diagnosis, call.command):
-        words = _list_aim_words(part.words[1:])
+        words = _select_aim_words(part.words[1:])
         if diagnosis.word in words or not aim_words <= words:
             continue
         new_words = words - aim_words
@@ -186,15 +186,16 @@ def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> boo
     A missing parameter must be there and a wrong one must be gone. A wrong name in the first line of the content, such
     as that of a skill, must have a similar one in its place.
     """
-    if call.tool == SHELL_TOOL or call.tool != failing_call.tool or not diagnosis.word:
+    word = diagnosis.word
+    if call.tool == SHELL_TOOL or call.tool != failing_call.tool or not word:
         return False
     if diagnosis.is_absent:
-        return diagnosis.word in list_parameters(call)
-    if diagnosis.word in list_parameters(failing_call):
-        return diagnosis.word not in list_parameters(call)
-    name = failing_call.content.partition("\n")[0]
-    other_name = call.content.partition("\n")[0]
-    return name == diagnosis.word != other_name and _is_respelled(name, other_name)
+        return word in list_parameters(call)
+    if word in list_parameters(failing_call):
+        return word not in list_parameters(call)
+    failing_name = failing_call.content.partition("\n")[0]
+    name = call.content.partition("\n")[0]
+    return failing_name == word and name != word and _is_respelled(word, name)
 
 
 def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
@@ -207,7 +208,7 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
         is_among_letters = diagnosis.is_letter and diagnosis.is_named(word)
         if word.partition("=")[0] != diagnosis.word and not is_among_letters:
             other_words.append(word)
-    aim_words = _list_aim_words(other_words)
+    aim_words = _select_aim_words(other_words)
     parts = list_simple_commands(call.command)
     if wrapper := find_wrapper(parts, diagnosis.program):
         parts = [*parts, wrapper]
@@ -222,7 +223,7 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], part: Simpl
     a missing program, a word that the shell took for itself, the value of an option, a name inside a query, or else a
     subcommand or option. Earlier cases exclude later ones.
     """
-    words = _list_aim_words(part.words)
+    words = _select_aim_words(part.words)
     is_same_program = part.program == diagnosis.program
     if diagnosis.is_missing:
         return _runs_in_place_of_program(diagnosis.program, aim_words, part)
@@ -252,7 +253,7 @@ def _runs_in_place_of_program(program: str, aim_words: set[str], part: SimpleCom
     """
     if part.words[:1] == (program,):
         return False
-    words = _list_aim_words(part.words)
+    words = _select_aim_words(part.words)
     is_started = part.program == program or program in words
     return is_started or (bool(aim_words) and aim_words <= words)
 
@@ -272,7 +273,7 @@ def _has_other_value(diagnosis: Diagnosis, aim_words: set[str], part: SimpleComm
 
     Any other call of the program does not count, such as one that lists the right values.
     """
-    words = _list_aim_words(part.words)
+    words = _select_aim_words(part.words)
     if not all(name in words for name in diagnosis.subcommand.split()):
         return False
     is_same_otherwise = aim_words - {diagnosis.option} <= words
@@ -305,7 +306,7 @@ def _keeps_subcommand(diagnosis: Diagnosis, part: SimpleCommand, error: Failure)
     Another name is one that is close to it or that the error suggests. The wrong word always needs another name, which
     may have any form; the other names may only change to a plain word, not to an option or a path.
     """
-    words = _list_aim_words(part.words)
+    words = _select_aim_words(part.words)
     for name in diagnosis.subcommand.split():
         is_wrong = name == diagnosis.word
         if name in words and not is_wrong:
@@ -337,7 +338,7 @@ def _respells_word(failed: SimpleCommand, command: str) -> bool:
     return False
 
 
-def _list_aim_words(words: Iterable[str]) -> set[str]:
+def _select_aim_words(words: Iterable[str]) -> set[str]:
     """Return the words that express the aim; numbers and paths may differ between attempts."""
     return {word.partition("=")[0] for word in words if not _NUMBER_OR_PATH.search(word)}
 
@@ -371,30 +372,33 @@ def skips_check(failing_call: Step, call: Step) -> bool:
     return False
 
 
-def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
-    """Return whether two calls have the same aim, ignoring words that the first one's error calls unknown.
+def has_same_aim(call: Step, later_call: Step, error: Failure | None = None) -> bool:
+    """Return whether a later call has the aim of an earlier one, ignoring words that the earlier one's error blames.
 
-    Calls of two tools have it only if both write the same file. A command that only reads has not the aim of one that
-    does more.
+    Calls of two tools have the same aim only if both write the same file.
     """
-    if a.tool != b.tool:
-        return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
-    if a.tool == SHELL_TOOL:
-        if is_read_only(b.command) and not is_read_only(a.command):
-            return False
-        aim = _tokenize_aim(a.command)
-        other_aim = _tokenize_aim(b.command)
-        if compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP:
-            return True
-        if error is None or error.kind != "interface":
-            return False
-        known_words = aim - tokenize(error.quote)
-        return len(known_words) > 1 and known_words <= other_aim
-    if a.path != b.path or not (a.path or a.content or a.command):
+    if call.tool != later_call.tool:
+        return bool(call.tool in EDIT_TOOLS and call.path and _is_write_to(call.path, later_call))
+    if call.tool == SHELL_TOOL:
+        return _has_same_command_aim(call.command, later_call.command, error)
+    if call.path != later_call.path or not (call.path or call.content or call.command):
         return False  # only the tool of the call is known
-    if a.command or b.command:
-        return _is_similar_text(a.command, b.command)
-    return a.content == b.content or _is_similar_text(a.content, b.content)
+    if call.command or later_call.command:
+        return _is_similar_text(call.command, later_call.command)
+    return call.content == later_call.content or _is_similar_text(call.content, later_call.content)
+
+
+def _has_same_command_aim(command: str, later_command: str, error: Failure | None) -> bool:
+    if is_read_only(later_command) and not is_read_only(command):
+        return False  # to look at something is not the aim of a command that does more
+    aim = _tokenize_aim(command)
+    later_aim = _tokenize_aim(later_command)
+    if compute_overlap(aim, later_aim) >= MIN_AIM_OVERLAP:
+        return True
+    if error is None or error.kind != "interface":
+        return False
+    known_words = aim - tokenize(error.quote)
+    return len(known_words) > 1 and known_words <= later_aim
 
 
 def is_same_call(a: Step, b: Step) -> bool:

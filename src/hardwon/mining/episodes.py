@@ -244,39 +244,53 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
     A cure is a fix. A call with the same aim that is no fix still shows that the failure is over.
     """
     related = _find_related(thread, call)
-    cured: list[OpenEpisode] = []
-    for episode in thread.open_episodes:
-        error = episode.errors[-1]
-        if episode.is_refused or call.line <= error.line or error.kind in NEVER_LESSONS:
-            continue
-        is_related = episode in related
-        if corrections.is_cure(episode.failing_call, _diagnose(episode), error, call, text, is_same_aim=is_related):
-            episode.cure = call
-            cured.append(episode)
     # Reading the help, or a call whose failure would not show, decides nothing: the fix may still come.
     is_shown = corrections.shows_success(call, text)
-    decided = [episode for episode in related if is_shown or episode.errors[-1].kind in NEVER_LESSONS]
-    ended = [episode for episode in thread.open_episodes if episode in decided or episode in cured]
+    ended: list[OpenEpisode] = []
+    for episode in thread.open_episodes:
+        is_related = episode in related
+        if _is_cured_by(episode, call, text, is_related=is_related):
+            episode.cure = call
+            ended.append(episode)
+        elif is_related and (is_shown or episode.errors[-1].kind in NEVER_LESSONS):
+            ended.append(episode)
     for episode in ended:
         episode.working_call = episode.working_call or call
     _remove_episodes(thread, ended)
-    # Later edits may be what makes the call work, so the call itself may not have been wrong.
+    _mark_edited(thread, call)
+    return ended
+
+
+def _is_cured_by(episode: OpenEpisode, call: Step, text: str, *, is_related: bool) -> bool:
+    """Return whether a call which worked, after the latest error, is the fix that an episode waits for."""
+    error = episode.errors[-1]
+    if episode.is_refused or call.line <= error.line or error.kind in NEVER_LESSONS:
+        return False
+    return corrections.is_cure(episode.failing_call, _diagnose(episode), error, call, text, is_same_aim=is_related)
+
+
+def _mark_edited(thread: ThreadState, call: Step) -> None:
+    """Note an edit in the open episodes: it may be what makes a shell call work, which then was not wrong itself."""
     unedited = [
         episode for episode in thread.open_episodes if episode.failing_call.tool == SHELL_TOOL and not episode.is_edited
     ]
     if unedited and corrections.is_file_change(call):
         for episode in unedited:
             episode.is_edited = True
-    return ended
 
 
 def _diagnose(episode: OpenEpisode) -> Diagnosis:
     """Diagnose the first attempt, which is the one that another session would make."""
     if episode.diagnosis is None:
         error = episode.errors[0]
-        call = episode.failing_call._replace(command=error.command, path=error.path)
-        episode.diagnosis = diagnose_failure(call, error.quote, error.text)
+        episode.diagnosis = diagnose_failure(_get_first_attempt(episode), error.quote, error.text)
     return episode.diagnosis
+
+
+def _get_first_attempt(episode: OpenEpisode) -> Step:
+    """Return the call as it first failed; of the first attempt only what its error kept is known."""
+    error = episode.errors[0]
+    return episode.failing_call._replace(command=error.command, path=error.path)
 
 
 def _find_related(thread: ThreadState, call: Step) -> list[OpenEpisode]:
@@ -299,20 +313,20 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
     if error.kind == "cancelled":
         return []
     related = _find_related(thread, call)
-    same_failures = [episode for episode in related if episode.errors[-1].kind == error.kind]
-    if not same_failures:  # the same error of a call that looks different
-        same_failures = [
+    attempted = [episode for episode in related if episode.errors[-1].kind == error.kind]
+    if not attempted:  # the same error of a call that looks different
+        attempted = [
             episode
             for episode in thread.open_episodes
             if episode.errors[-1].signature == error.signature and not episode.is_refused
         ]
     for episode in related:
         is_other_form = not corrections.is_same_call(episode.failing_call, call)
-        if episode not in same_failures and is_other_form and episode.working_call is None:
+        if episode not in attempted and is_other_form and episode.working_call is None:
             episode.working_call = call
-    if not same_failures:
+    if not attempted:
         return _add_episode(thread, OpenEpisode(call, [error], thread.call_count))
-    latest = same_failures[-1]
+    latest = attempted[-1]
     latest.errors.append(error)
     latest.failing_call = call
     latest.last_call_number = thread.call_count
@@ -322,36 +336,15 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
 
 
 def _build_failure(call: Step, result: Step) -> Failure:
-    """Return a failed attempt with the line that names the failure, its kind and its signature.
-
-    A line that calls a word of the command unknown decides the kind. Without one the text decides, and only some kinds
-    are worth a diagnosis.
-    """
-    is_shell = call.tool == SHELL_TOOL
+    """Return a failed attempt with the line that names the failure, its kind and its signature."""
     text = failures.cut_middle(result.text)
-    kind: FailureKind
-    blaming_line = find_blaming_line(call.command, text) if is_shell else ""
-    if blaming_line:
-        line = blaming_line
-        diagnosis = diagnose_failure(call, line, text)
-        kind = classify_blame(diagnosis, line)
-    else:
-        line = failures.find_failure_line(text, is_shell=is_shell)
-        kind = failures.classify_failure(text, line, call.command)
-        may_name_word = kind in _WORD_KINDS or (kind == "other" and not is_shell)
-        diagnosis = diagnose_failure(call, line, text) if may_name_word else Diagnosis()
-        if kind == "other" and diagnosis.word:
-            kind = classify_blame(diagnosis, line)
+    line, kind, diagnosis = _classify_result(call, text)
     if result.refused:
         kind = "refused"
     if diagnosis.word and kind in _WORD_KINDS:
         signature = _build_word_signature(diagnosis)
     else:
         signature = failures.build_signature(call.tool, call.command, kind, line)
-    if line:
-        quote = line
-    else:
-        quote, _, _ = text.strip()[:MAX_QUOTE_LENGTH].partition("\n")
     return Failure(
         id=result.id,
         line=result.line,
@@ -360,10 +353,31 @@ def _build_failure(call: Step, result: Step) -> Failure:
         command=call.command,
         path=call.path,
         text=text,
-        quote=quote,
+        quote=line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0],
         kind=kind,
         signature=signature,
     )
+
+
+def _classify_result(call: Step, text: str) -> tuple[str, FailureKind, Diagnosis]:
+    """Return the line that names the failure, "" if none does, the kind of failure, and the diagnosis.
+
+    A line that calls a word of the command unknown decides the kind. Without one the text decides, and only some kinds
+    are worth a diagnosis.
+    """
+    is_shell = call.tool == SHELL_TOOL
+    blaming_line = find_blaming_line(call.command, text) if is_shell else ""
+    if blaming_line:
+        diagnosis = diagnose_failure(call, blaming_line, text)
+        return blaming_line, classify_blame(diagnosis, blaming_line), diagnosis
+    line = failures.find_failure_line(text, is_shell=is_shell)
+    kind = failures.classify_failure(text, line, call.command)
+    if kind not in _WORD_KINDS and (kind != "other" or is_shell):
+        return line, kind, Diagnosis()
+    diagnosis = diagnose_failure(call, line, text)
+    if kind == "other" and diagnosis.word:
+        kind = classify_blame(diagnosis, line)
+    return line, kind, diagnosis
 
 
 def _build_word_signature(diagnosis: Diagnosis) -> str:
@@ -380,30 +394,19 @@ def _build_word_signature(diagnosis: Diagnosis) -> str:
 
 
 def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Episode:
-    """Build the episode from its state; `still_open` if its correction may come in steps not written yet.
-
-    Trigger and wording describe the first attempt, since that is what another session would try. If a person corrected
-    the call, they follow the person's words and not the error's.
-    """
+    """Build the episode from its state; `still_open` if its correction may come in steps not written yet."""
     first = open_episode.errors[0]
     failing_call = open_episode.failing_call
+    first_call = _get_first_attempt(open_episode)
     cure = open_episode.cure
     working_call = cure or open_episode.working_call
     spoken_at, reason = _find_first_reason(open_episode)
-    is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
-    diagnosis = _diagnose(open_episode) if is_lesson else Diagnosis()
-    if cure and (subcommand := corrections.find_misread_subcommand(diagnosis, first, cure)):
-        diagnosis = replace(diagnosis, word=subcommand, is_command=True)
     removed: list[str] = []
     added: list[str] = []
     if working_call:
         removed, added = corrections.diff_arguments(failing_call.command, working_call.command)
-    first_call = failing_call._replace(command=first.command, path=first.path)
-    triggers = build_triggers(first_call, diagnosis, cure, is_path=first.kind == "path")
     correction = _get_correction(open_episode)
-    if correction:  # the person's words say which word of the call is wrong
-        diagnosis = diagnose_failure(failing_call, correction, text="")
-        triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
+    diagnosis, triggers = _find_mistake(open_episode, correction)
     rejection = _explain_rejection(open_episode, diagnosis, triggers)
     refusal = open_episode.person_words if open_episode.is_refused else ""
     return Episode(
@@ -430,6 +433,27 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         evidence=_quote_evidence(open_episode, working_call, spoken_at, reason),
         is_open=still_open,
     )
+
+
+def _find_mistake(episode: OpenEpisode, correction: str) -> tuple[Diagnosis, dict[str, Any]]:
+    """Return which word of the call is wrong, and the triggers for it, which are empty if nothing distinguishes it.
+
+    They describe the first attempt, since that is what another session would try. If a person corrected the call, they
+    follow the person's words and not the error's.
+    """
+    if correction:
+        diagnosis = diagnose_failure(episode.failing_call, correction, text="")
+        if not diagnosis.word:
+            return diagnosis, {}
+        return diagnosis, build_triggers(episode.failing_call, diagnosis, None, is_path=False)
+    first = episode.errors[0]
+    diagnosis = Diagnosis()
+    if first.kind not in NEVER_LESSONS or episode.person_words:
+        diagnosis = _diagnose(episode)
+    if episode.cure and (subcommand := corrections.find_misread_subcommand(diagnosis, first, episode.cure)):
+        diagnosis = replace(diagnosis, word=subcommand, is_command=True)
+    is_path = first.kind == "path"
+    return diagnosis, build_triggers(_get_first_attempt(episode), diagnosis, episode.cure, is_path=is_path)
 
 
 def _find_first_reason(episode: OpenEpisode) -> tuple[int, str]:

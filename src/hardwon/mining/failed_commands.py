@@ -173,8 +173,7 @@ class Diagnosis:
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     """Diagnose a call from the line that names the failure and the result that contains it.
 
-    The diagnosis is empty if it is unclear which command failed. If the error names a word of a command that another
-    one starts, as in `uv run pytest -x`, that command is the failed one.
+    The diagnosis is empty if it is unclear which command failed.
     """
     if call.tool != SHELL_TOOL:
         argument = _find_argument(call, line)
@@ -188,29 +187,45 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
     interpreter = ""
-    started_commands = _list_started_chain(command, _list_speakers(line, text)) if word else []
-    for started in started_commands:
-        # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
-        if word != started.program and find_named_word(started, line) == word:
-            interpreter = command.program if _SCRIPT.search(started.program) else ""
-            command = started
-    subcommand = find_subcommand(command, option or word, text)
-    words = list_literal_words(command)
-    if option and subcommand and option in words and words.index(option) < words.index(subcommand.split()[0]):
-        subcommand = ""  # the option belongs to the program: `kubectl --context prod get pods`
-    runner, _, started_name = subcommand.partition(" ")
-    if option and started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
-        subcommand = runner  # whatever it runs: `gust run build --filter=web`
-    is_command = bool(word) and _COMMAND_NOUN.search(line) is not None
+    if word:
+        command, interpreter = _find_inner_command(command, word, line, text)
     return Diagnosis(
         program=command.program,
-        subcommand=subcommand,
+        subcommand=_find_failed_subcommand(command, option, word, text),
         word=word,
         command=command,
         option=option,
         interpreter=interpreter,
-        is_command=is_command,
+        is_command=bool(word) and _COMMAND_NOUN.search(line) is not None,
     )
+
+
+def _find_inner_command(command: SimpleCommand, word: str, line: str, text: str) -> tuple[SimpleCommand, str]:
+    """Return the command that the word belongs to, and what runs it if it is a script.
+
+    If the error names a word of a command that another one starts, as in `uv run pytest -x`, that is the failed one.
+    """
+    interpreter = ""
+    for started in _list_started_chain(command, _list_speakers(line, text)):
+        # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
+        if word != started.program and find_named_word(started, line) == word:
+            interpreter = command.program if _SCRIPT.search(started.program) else ""
+            command = started
+    return command, interpreter
+
+
+def _find_failed_subcommand(command: SimpleCommand, option: str, word: str, text: str) -> str:
+    """Return the subcommand that the mistake belongs to; "" if it belongs to the program."""
+    subcommand = find_subcommand(command, option or word, text)
+    words = list_literal_words(command)
+    if not option or not subcommand:
+        return subcommand
+    runner, _, started_name = subcommand.partition(" ")
+    if option in words and words.index(option) < words.index(runner):
+        return ""  # the option is the program's: `kubectl --context prod get pods`
+    if started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
+        return runner  # whatever it runs: `gust run build --filter=web`
+    return subcommand
 
 
 @lru_cache(maxsize=64)
@@ -246,29 +261,37 @@ def find_blaming_line(command: str, text: str) -> str:
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
-    names: set[str] = set()
-    for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS]):
-        for name in (word.partition("=")[0], word.rpartition("=")[2]):  # an option and its value
-            if name:
-                names.add(fold_name(name))
-    for index, raw_line in enumerate(lines):
+    names = _list_folded_names(command)
+    for raw_line, next_line in pairwise([*lines, ""]):
         start = raw_line[:MAX_QUOTE_LENGTH]
         # A word alone is a value that a script printed: `undefined`.
         if not any(map(start.__contains__, marks)) or " " not in start or not is_blame(start):
             continue
-        nearby_text = fold_name(" ".join([start, *lines[index + 1 : index + 2]]))
+        nearby_text = fold_name(f"{start} {next_line}")
         if not any(name in nearby_text for name in names):  # most lines are about something else
             continue
         line = extract_message(raw_line)
         if _USAGE.match(line):
             continue
+        messages = [line]
         # Some name the word in the next line: "Unknown switch." and then "Switch: --filtr".
-        next_lines = [next_line for next_line in lines[index + 1 : index + 2] if len(next_line) <= _MAX_WORD_CHARS]
-        for message in (line, " ".join([line, *next_lines])):
+        if next_line and len(next_line) <= _MAX_WORD_CHARS:
+            messages.append(f"{line} {next_line}")
+        for message in messages:
             failed_command = find_failed_command(command, message, text)
             if failed_command and find_named_word(failed_command, message):
                 return message
     return ""
+
+
+def _list_folded_names(command: str) -> set[str]:
+    """Return the words of a command as errors may write them; of an option with a value, each by itself."""
+    names: set[str] = set()
+    for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS]):
+        for name in (word.partition("=")[0], word.rpartition("=")[2]):
+            if name:
+                names.add(fold_name(name))
+    return names
 
 
 def classify_blame(diagnosis: Diagnosis, line: str) -> FailureKind:
@@ -311,29 +334,34 @@ def _list_speakers(line: str, text: str) -> list[str]:
     """Return the programs that an error may come from: the missing one, or those that it and the usage begin with."""
     if missing_program := find_missing_program(line):
         return [missing_program]
-    shell = _SHELL_SPEAKS.match(line)
-    spoken = line[shell.end() :] if shell else line
-    speakers = [spoken.partition(":")[0].strip().rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
-    return [shell["builtin"][1:], *speakers] if shell and shell["builtin"] else speakers
+    speakers: list[str] = []
+    if shell := _SHELL_SPEAKS.match(line):
+        line = line[shell.end() :]
+        if shell["builtin"]:  # `:cd`
+            speakers.append(shell["builtin"][1:])
+    speakers.append(line.partition(":")[0].strip().rpartition("/")[2])
+    return speakers + _USAGE.findall(text[:MAX_INSPECTED_CHARS])
 
 
 def find_started_command(command: SimpleCommand, names: Sequence[str]) -> SimpleCommand | None:
-    """Return the command that another one starts: `pytest -x` of `uv run pytest -x`.
+    """Return the command that another one starts: `pytest -x` of `uv run pytest -x`; None if it starts none.
 
     It is named, as by the error, or follows words that only start programs, or is a script: `manage.py migrate` of
     `python manage.py migrate`. So the same mistake is known again however the program is started.
     """
     words = command.code.split()
-    starts = [" ".join(words[:count]) for count in (1, 2)]
-    position = next((count for count, start in enumerate(starts, 1) if start in _STARTING_WORDS), 0)
-    if command.program in _INTERPRETERS and _SCRIPT.search(" ".join(words[1:2])):
-        position = 1
-    for index, word in enumerate(words[1:], 1):
+    runs_script = command.program in _INTERPRETERS and _SCRIPT.search(" ".join(words[1:2]))
+    start_position = 0  # of no word: the first one starts the others
+    if runs_script or " ".join(words[:1]) in _STARTING_WORDS:
+        start_position = 1
+    elif " ".join(words[:2]) in _STARTING_WORDS:
+        start_position = 2
+    for position, word in enumerate(words[1:], 1):
         name = word.rpartition("/")[2]
-        if not PROGRAM_NAME.fullmatch(name) or not (index == position or name in names):
+        if not PROGRAM_NAME.fullmatch(name) or not (position == start_position or name in names):
             continue
-        code = " ".join([name, *words[index + 1 :]])
-        started_words = command.words[len(command.words) - len(words) + index :]
+        code = " ".join([name, *words[position + 1 :]])
+        started_words = command.words[len(command.words) - len(words) + position :]
         return SimpleCommand(
             program=name,
             code=code,
@@ -392,8 +420,9 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
         return ""
     words = list_literal_words(command)
     has_only_values = _begins_with_values(words, word)
-    nouns_before = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
-    nouns = [fold_name(name) for noun in nouns_before for name in noun.split("/")]  # `argument -f/--format: …`
+    nouns: list[str] = []
+    for noun in _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]:
+        nouns += map(fold_name, noun.split("/"))  # `argument -f/--format: …`
     for previous, item in pairwise(["", *words]):
         option, _, value = item.partition("=")
         if option.startswith("-") and value == word:
@@ -426,26 +455,12 @@ def _begins_with_values(words: Sequence[str], word: str) -> bool:
 def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:
     """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`; "" if there is none.
 
-    What directly follows a wrong option is taken for its value, and so is a word that the option before it has for its
-    name: `cmake --build build`. Further words count if the usage text in the result has them too: `Usage: gh pr checks
-    [flags]`.
+    Further words count if the usage text in the result has them too: `Usage: gh pr checks [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
     words = list_literal_words(command)
-    if not words:
-        return ""
-    bare_words: list[str] = []
-    for previous, word in pairwise(["", *words]):
-        is_value = previous.startswith("-") and (previous == wrong_word or previous.lstrip("-") == word)
-        if not word.startswith("-") and not is_value:
-            bare_words.append(word)
-    if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
-        # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
-        bare_words = [word for word in _list_words_without_values(words) if word in bare_words]
-        # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
-        if words[0] == wrong_word and bare_words and bare_words[0] not in text:
-            return ""
+    bare_words = _list_subcommand_words(words, wrong_word, text)
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     runner, name = [*bare_words, ""][:2]
@@ -459,6 +474,27 @@ def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = ""
         if name in text and re.search(rf"(?:usage:?|see|run|\$)\s+['\"`]?{re.escape(name)}(?![\w-])", text, re.I):
             return " ".join(leading_words[:count])
     return bare_words[0]
+
+
+def _list_subcommand_words(words: Sequence[str], wrong_word: str, text: str) -> list[str]:
+    """Return the words of a call that may be its subcommand: neither options nor what is taken for an option's value.
+
+    What directly follows a wrong option is taken for its value, and so is a word that the option before it has for its
+    name: `cmake --build build`.
+    """
+    bare_words: list[str] = []
+    for previous, word in pairwise(["", *words]):
+        is_value = previous.startswith("-") and (previous == wrong_word or previous.lstrip("-") == word)
+        if not word.startswith("-") and not is_value:
+            bare_words.append(word)
+    if not bare_words or not words[0].startswith("-") or bare_words[0] in EVERYDAY_SUBCOMMANDS:
+        return bare_words
+    # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
+    bare_words = [word for word in _list_words_without_values(words) if word in bare_words]
+    # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
+    if words[0] == wrong_word and bare_words and bare_words[0] not in text:
+        return []
+    return bare_words
 
 
 def _list_words_without_values(words: Sequence[str]) -> list[str]:
@@ -482,7 +518,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     # An error in one of the next two forms is about an option and nothing else, so there is no further search.
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
-        return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
+        has_letter = any(re.match(rf"-\w*{letter}", word) for word in words)
+        return f"-{letter}" if has_letter else ""
     if _LONG_OPTION.search(line):
         return next((word.partition("=")[0] for word in words if re.match(r"--\w", word)), "")
     for match in _WRONG_VALUE.finditer(line):
@@ -491,35 +528,63 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             return match["quoted"]
     after_nouns, other_words = list_named_words(line)
     blames_word = is_blame(line)
-    between_colons = line.split(": ")[1:-1] if blames_word else []  # `cat: notes.txt: No such file or directory`
-    for token in (*after_nouns, *other_words, *between_colons):
+    # Without a noun before it, a word in quotes is a likely find only if the error calls something unknown.
+    searched_text = command.full_text if blames_word else " ".join(words)
+    word = (
+        _find_token(words, [*after_nouns, *other_words], line, blames_word=blames_word)
+        or _find_part(after_nouns, command, command.full_text)
+        or _find_part(other_words, command, searched_text)
+    )
+    if word or not blames_word:
+        return word
+    word = (
+        _find_last_spoken_word(command, line)
+        or _find_last_word(command, words, line)
+        or _find_selected_value(words, line)
+    )
+    if word or after_nouns or other_words:
+        return word
+    options = [word for word in words if word.startswith("-")]
+    is_only_option = len(options) == 1 and _UNNAMED_OPTION.search(line)
+    return options[0].partition("=")[0] if is_only_option else ""
+
+
+def _find_token(words: Sequence[str], named: Sequence[str], line: str, *, blames_word: bool) -> str:
+    """Return the first of an error's tokens that stands for a word of the call, or for the value of an option."""
+    tokens = list(named)
+    if blames_word:
+        tokens += line.split(": ")[1:-1]  # `cat: notes.txt: No such file or directory`
+    for token in tokens:
         if word := _find_word(words, token):
             return word
         if blames_word and any(word.startswith("-") and word.partition("=")[2] == token for word in words):
             return token
-    # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument. A word in
-    # quotes is a likely find only where the error names it after a noun, or calls something unknown.
-    for tokens, is_quoted in ((after_nouns, True), (other_words, blames_word)):
-        searched_text = command.full_text if is_quoted else " ".join(words)
-        for token in tokens:
-            is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
-            if is_name and token in searched_text and re.search(build_word_pattern(token), searched_text):
-                return token
-    if blames_word:
-        if last_word := _find_last_spoken_word(command, line):
-            return last_word
-        # Programs name it last, as in `Invalid operation instal`, or before this: `instal is not a kite command`.
-        for line_word in reversed(_LINE_WORD.findall(line.partition(" is not a")[0])):
-            # Git and others start `git-comit` for `git comit`.
-            name: str = line_word.rstrip(":.").rpartition("/")[2].removeprefix(f"{command.program}-")
-            is_name = len(name) >= _MIN_NAME_CHARS and name not in EVERYDAY_SUBCOMMANDS and not is_noun(name)
-            if is_name and name in words:
-                return name
-        if value := _find_selected_value(words, line):
-            return value
-        options = [word for word in words if word.startswith("-")]
-        if len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
-            return options[0].partition("=")[0]
+    return ""
+
+
+def _find_part(tokens: Sequence[str], command: SimpleCommand, text: str) -> str:
+    """Return the first of an error's tokens that is a whole name inside the text of a command; "" if none is.
+
+    It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
+    """
+    for token in tokens:
+        is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
+        if is_name and token in text and re.search(build_word_pattern(token), text):
+            return token
+    return ""
+
+
+def _find_last_word(command: SimpleCommand, words: Sequence[str], line: str) -> str:
+    """Return the word of the call that the error has last, as in `Invalid operation instal`; "" if it has none.
+
+    In `instal is not a kite command` it stands before that.
+    """
+    for line_word in reversed(_LINE_WORD.findall(line.partition(" is not a")[0])):
+        # Git and others start `git-comit` for `git comit`.
+        name: str = line_word.rstrip(":.").rpartition("/")[2].removeprefix(f"{command.program}-")
+        is_name = len(name) >= _MIN_NAME_CHARS and name not in EVERYDAY_SUBCOMMANDS and not is_noun(name)
+        if is_name and name in words:
+            return name
     return ""
 
 

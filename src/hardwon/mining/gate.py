@@ -19,10 +19,10 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, validation
 from hardwon.lessons.call_texts import list_call_texts
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.matching import match_entry
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
-from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
+from hardwon.lessons.replay import MIN_FIRINGS, list_folders, prepare_stored_call, to_event
 from hardwon.mining.episodes import UNNAMED_SCORE
 from hardwon.projects import is_in_scope
 from hardwon.store import approvals, candidates, efficacy, transcripts
@@ -45,6 +45,13 @@ class ReplayFigures:
     fine: int = 0
     fine_calls: int = 0  # successful calls that the trigger was tried on
     failed_sessions: set[str] = field(default_factory=set)
+
+    def add_firing(self, call: ScannedCall) -> None:
+        if call.outcome == "fine":
+            self.fine += 1
+        else:
+            self.failed += 1
+            self.failed_sessions.add(call.session)
 
 
 def may_be_chance(certainty: float, *, is_repeated: bool) -> bool:
@@ -131,28 +138,22 @@ def replay_entries(
         ]
         if not possible:
             continue
-        matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
+        matchable_call = prepare_stored_call(to_event(call))
         for entry in possible:
-            if not match_entry(entry, matchable_call, search):
-                continue
-            entry_figures = figures[entry.id]
-            if is_fine:
-                entry_figures.fine += 1
-            else:
-                entry_figures.failed += 1
-                entry_figures.failed_sessions.add(call.session)
-
-    @cache
-    def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
-        total = 0
-        for (tool, folder), count in fine_counts.items():
-            if tool in tools and is_in_scope(project, list_folders(folder)):
-                total += count
-        return total
-
+            if match_entry(entry, matchable_call, search):
+                figures[entry.id].add_firing(call)
     for entry in entries:
-        figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
+        figures[entry.id].fine_calls = _count_fine_calls(fine_counts, entry)
     return figures
+
+
+def _count_fine_calls(counts: Mapping[tuple[str, str], int], entry: ManifestEntry) -> int:
+    """Return how many calls of an entry's tools, in its project, went fine; `counts` are by tool and folder."""
+    total = 0
+    for (tool, folder), count in counts.items():
+        if tool in entry.tools and is_in_scope(entry.project, list_folders(folder)):
+            total += count
+    return total
 
 
 def _get_searched_text(call: ScannedCall) -> str:
@@ -245,7 +246,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
     """
     accepted = {candidate.lesson: candidate for candidate in candidates.list_candidates(connection, "active")}
     try:
-        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+        lessons = lessons_file.read_own(home).lessons
     except UserError:  # a broken file: the last good manifest stays in force, and doctor names the fault
         return []
     watched = {
@@ -253,31 +254,32 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         for lesson in lessons
         if lesson.status == "active" and lesson.id in accepted and _is_as_mined(accepted[lesson.id], lesson)
     }
+    if not watched:
+        return []
     mined_names = {lesson_id for lesson_id in watched if accepted[lesson_id].tier == MINED_TIER}
-    figures_by_id = replay_records(connection, watched, mined_names=mined_names) if watched else {}
     lines: list[str] = []
-    for lesson_id, figures in figures_by_id.items():
+    for lesson_id, figures in replay_records(connection, watched, mined_names=mined_names).items():
         if not figures.fine or is_proven(figures.failed, figures.fine, min_share):
             continue
-        lesson = adding.set_lesson_status(home, lesson_id, "retired")
         reason = f"fired on {figures.fine} calls that went fine and {figures.failed} that failed"
-        now = clock.now()
-        with transaction(connection):  # taking a lesson out of force needs no approval
-            approvals.undo_subject(connection, approvals.LESSON, lesson_id, now)
-            efficacy.add_change(
-                connection,
-                lesson_id,
-                lesson.slug,
-                efficacy.RETIRED,
-                reason=reason,
-                path=efficacy.BY_HARDWON,
-                now=now,
-            )
-        candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", now, lesson_id)
+        lesson = _retire_lesson(home, connection, accepted[lesson_id], reason)
         lines.append(f"{lesson.slug}: {reason} (restore: hardwon lessons restore {lesson.slug})")
     if lines:
         manifest.build(home, clock.now())
     return lines
+
+
+def _retire_lesson(home: str, connection: Connection, candidate: Candidate, reason: str) -> Lesson:
+    """Take the lesson of a candidate out of force, which needs no approval."""
+    lesson = adding.set_lesson_status(home, candidate.lesson, "retired")
+    now = clock.now()
+    with transaction(connection):
+        approvals.undo_subject(connection, approvals.LESSON, lesson.id, now)
+        efficacy.add_change(
+            connection, lesson.id, lesson.slug, efficacy.RETIRED, reason=reason, path=efficacy.BY_HARDWON, now=now
+        )
+    candidates.record_decision(connection, candidate.id, "stepped-down", now, lesson.id)
+    return lesson
 
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:

@@ -158,31 +158,45 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
         return []
     first = min(lines) - _SEARCHED_LINES
     last = max(lines) + _SEARCHED_LINES
+    # A single-document transcript may hold several sessions; in a JSONL file the line range already selects one.
+    has_one_session = not transcript_files.is_single_document(episode.path)
     steps = list[Step]()
-    hidden_calls = set[str]()  # ids of calls that are left out together with their results
-    reader = load_transcript_module(episode.host).Reader()
+    for step in _iter_visible_steps(episode, last, is_excluded):
+        is_near = first <= step.line <= last
+        is_of_session = has_one_session or step.session == episode.session
+        if is_near and is_of_session and step.subagent_id == episode.subagent_id:
+            steps.append(step)
+    return steps
+
+
+def _iter_visible_steps(episode: MinedEpisode, last_line: int, is_excluded: StepPredicate) -> Iterator[Step]:
+    """Yield the steps of an episode's transcript that may be shown.
+
+    The result of a call that is left out is left out as well.
+    """
+    hidden_calls = set[str]()
     private_turns = PrivateTurnTracker(episode.path)
+    for step in _iter_steps(episode, last_line):
+        is_hidden = private_turns.check_next_step(step) or is_excluded(step)
+        if step.kind == "call" and is_hidden:
+            hidden_calls.add(step.call)
+        elif step.kind == "call":
+            hidden_calls.discard(step.call)  # an id that is used again
+        elif step.kind == "result" and step.call in hidden_calls:
+            is_hidden = True
+        if not is_hidden:
+            yield step
+
+
+def _iter_steps(episode: MinedEpisode, last_line: int) -> Iterator[Step]:
+    """Yield the steps of an episode's transcript, up to a line if the agent writes them in order."""
+    reader = load_transcript_module(episode.host).Reader()
     with transcript_files.open_transcript(episode.path) as (_, _, portions):
         for numbered, _ in portions:
             for number, line in numbered:
-                if number > last and episode.host in _ORDERED_AGENTS:
-                    return steps
-                for step in reader.read_line(number, line):
-                    is_hidden = private_turns.check_next_step(step) or is_excluded(step)
-                    if step.kind == "call" and is_hidden:
-                        hidden_calls.add(step.call)
-                    elif step.kind == "call":
-                        hidden_calls.discard(step.call)  # an id that is used again
-                    elif step.kind == "result" and step.call in hidden_calls:
-                        is_hidden = True
-                    if not is_hidden and first <= step.line <= last and step.subagent_id == episode.subagent_id:
-                        steps.append(step)
-    # A single-document transcript may hold several sessions; in a JSONL file the line range already selects one.
-    return [
-        step
-        for step in steps
-        if not transcript_files.is_single_document(episode.path) or step.session == episode.session
-    ]
+                if number > last_line and episode.host in _ORDERED_AGENTS:
+                    return
+                yield from reader.read_line(number, line)
 
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
@@ -265,15 +279,17 @@ def _build_entry(
         "episodes": [],
     }
     shown_episodes = episodes[:MAX_EPISODES]
-    for remaining, episode in zip(range(len(shown_episodes), 0, -1), shown_episodes, strict=True):
+    for index, episode in enumerate(shown_episodes):
         episode_entry: dict[str, Any] = {"session": episode.session, "project": episode.project, "at": episode.at}
         entry["episodes"].append(episode_entry)
-        # Share what is left evenly among the remaining episodes.
-        room = (max_chars - _measure_json(entry, 2)) // remaining
+        # Share what is left evenly among this and the later episodes.
+        room = (max_chars - _measure_json(entry, 2)) // (len(shown_episodes) - index)
         excerpt = build_excerpt(episode, max_chars=room, is_excluded=is_excluded)
         episode_entry["steps"] = list(excerpt.steps)
-        episode_entry |= {"stepsLeftOut": excerpt.omitted_count} if excerpt.omitted_count else {}
-        episode_entry |= {"reason": excerpt.reason} if excerpt.reason else {}
+        if excerpt.omitted_count:
+            episode_entry["stepsLeftOut"] = excerpt.omitted_count
+        if excerpt.reason:
+            episode_entry["reason"] = excerpt.reason
     return entry
 
 
@@ -290,14 +306,13 @@ def judge_candidates(
     for candidate, episodes in candidates:
         entry = _build_entry(candidate, episodes, max_candidate_chars, is_excluded)
         blank = Judgement(candidate.number, now, reader, "none", {})
-        if any(episode["steps"] for episode in entry["episodes"]):
-            payload = json.dumps({"candidates": [entry]}, ensure_ascii=False, indent=2)
-            yield _parse_answer(
-                ask(f"{read_instructions()}\n## Candidates\n\n{payload}\n"), blank, episodes, is_excluded
-            )
-        else:
+        if not any(episode["steps"] for episode in entry["episodes"]):
             reasons = [episode["reason"] for episode in entry["episodes"]]
             yield replace(blank, void=next(iter(reasons), "no transcript is known for it"))
+            continue
+        payload = json.dumps({"candidates": [entry]}, ensure_ascii=False, indent=2)
+        answer = ask(f"{read_instructions()}\n## Candidates\n\n{payload}\n")
+        yield _parse_answer(answer, blank, episodes, is_excluded)
 
 
 def _parse_answer(
@@ -311,9 +326,8 @@ def _parse_answer(
     matching = [judgement for judgement in judgements if judgement.candidate == blank.candidate]
     if len(matching) != 1:
         return replace(blank, void=f"the answer judges candidate {blank.candidate} {len(matching)} times")
-    return replace(
-        matching[0], at=blank.at, reader=blank.reader, void=check_judgement(matching[0], episodes, is_excluded)
-    )
+    void = check_judgement(matching[0], episodes, is_excluded)
+    return replace(matching[0], at=blank.at, reader=blank.reader, void=void)
 
 
 def check_judgement(judgement: Judgement, episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:

@@ -7,7 +7,7 @@ together but their words. So only what differs in the wrong word alone is a fix 
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
@@ -38,15 +38,14 @@ def attach_later_fixes(connection: Connection) -> None:
     for later_call in islice(transcripts.iter_ended_calls(connection, [SHELL_TOOL]), _MAX_CALLS):
         if later_call.outcome != "fine":
             continue
-        for program, unfixed in unfixed_by_program.items():
-            if program not in later_call.command:  # most calls run another program
+        # Most calls run another program.
+        programs = [program for program in unfixed_by_program if program in later_call.command]
+        for episode, call, diagnosis in chain.from_iterable(unfixed_by_program[program] for program in programs):
+            if episode.key in fixed:
                 continue
-            for episode, call, diagnosis in unfixed:
-                if episode.key in fixed:
-                    continue
-                body = _build_fixed_body(episode, call, diagnosis, later_call)
-                if body:
-                    fixed[episode.key] = replace(episode, score=NAMED_SCORE, body=body)
+            body = _build_fixed_body(episode, call, diagnosis, later_call)
+            if body:
+                fixed[episode.key] = replace(episode, score=NAMED_SCORE, body=body)
     if fixed:
         with transaction(connection):
             for episode in fixed.values():

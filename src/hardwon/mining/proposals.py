@@ -8,7 +8,7 @@ met without a lesson has the status `open`. Only a person approves.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from hardwon import clock
@@ -74,39 +74,54 @@ def refresh_candidates(
     """
     _attach_tags(connection)
     attach_later_fixes(connection)
+    drafts, weighed_signatures = _draft_candidates(connection, values, tiers, now)
+    # The calls recorded since may speak for or against those that wait, too.
+    proposals = [*drafts, *_list_waiting(connection, {draft.signature for draft in drafts})]
+    gated = _pass_gate(connection, proposals, float(values["minTriggerPrecision"]))
+    gated.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are assigned in this order
+    new_signatures = [item.signature for item in gated if not item.number and item.status == CANDIDATE]
+    room = int(values["maxCandidatesPerScan"])
+    listed_signatures = new_signatures[:room]
+    postponed = set(new_signatures[room:])
+    candidates.store_candidates(
+        connection,
+        [candidate for candidate in gated if candidate.signature not in postponed],
+        weighed_signatures=[signature for signature in weighed_signatures if signature not in postponed],
+    )
+    stored_by_signature = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
+    return [stored_by_signature[signature] for signature in listed_signatures]
+
+
+def _draft_candidates(
+    connection: Connection, values: Mapping[str, Any], tiers: Sequence[int], now: float
+) -> tuple[list[Candidate], list[str]]:
+    """Return the candidates that fresh episodes make or change, and all signatures that were weighed."""
     drafts: list[Candidate] = []
-    weighed: list[str] = []
+    weighed_signatures: list[str] = []
     used_slugs = candidates.list_slugs(connection)
     for signature in candidates.list_fresh_signatures(connection):
         mined_episodes = candidates.list_episodes(connection, signature, limit=_MAX_EPISODES)
         if find_wording_source(mined_episodes).tier not in tiers:
             continue
-        weighed.append(signature)
+        weighed_signatures.append(signature)
         if deletions.is_rejected_candidate(connection, signature):
             continue  # it counts as weighed, so it does not come back
         previous = candidates.find_by_signature(connection, signature)
         occurrences = _read_occurrences(connection, signature)
+        # Without a score it is kept only once a second session met the failure.
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
             drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
-    draft_signatures = {draft.signature for draft in drafts}
+    return drafts, weighed_signatures
+
+
+def _list_waiting(connection: Connection, excluded_signatures: Set[str]) -> list[Candidate]:
+    """Return the mined candidates that nobody has decided about."""
     undecided = candidates.list_candidates(connection, CANDIDATE) + candidates.list_candidates(connection, OPEN)
-    waiting = [
+    return [
         candidate
         for candidate in undecided
-        if candidate.signature not in draft_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
+        if candidate.signature not in excluded_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
     ]
-    gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
-    listed = [candidate for candidate in gated if not candidate.number and candidate.status == CANDIDATE]
-    listed.sort(key=lambda candidate: (-candidate.score, candidate.signature))
-    postponed = {candidate.signature for candidate in listed[int(values["maxCandidatesPerScan"]) :]}
-    stored = [candidate for candidate in gated if candidate.signature not in postponed]
-    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are assigned in this order
-    candidates.store_candidates(
-        connection, stored, weighed_signatures=[signature for signature in weighed if signature not in postponed]
-    )
-    new_signatures = [candidate.signature for candidate in listed if candidate.signature not in postponed]
-    by_signature = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
-    return [by_signature[signature] for signature in new_signatures]
 
 
 def _attach_tags(connection: Connection) -> None:
@@ -155,8 +170,7 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
     """Return a candidate with status, delivery, score and their parts set from the replay of its trigger.
 
-    It is listed for review if the recorded calls prove its trigger, or if an agent wrote it. A candidate that has been
-    listed or decided before keeps its delivery.
+    It is listed for review if the recorded calls prove its trigger, or if an agent wrote it.
     """
     repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
@@ -182,20 +196,29 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
     is_judged = bool(candidate.parts.get("judged"))
     is_tag = candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
     is_listed = is_proven or is_tag
-    record = dict(candidate.record)
+    weight = 0.0
+    if is_proven:
+        weight = stopped + certainty  # certainty is below 1, so repeats come first
+    elif is_tag:
+        weight = UNPROVEN_WEIGHT * certainty
+    record = candidate.record
+    # One that was listed or decided before keeps its delivery.
     if is_listed and (not candidate.number or candidate.status == OPEN):
-        record["delivery"] = _choose_delivery(candidate, figures, is_proven=is_proven)
-        if record["delivery"] == "block":
-            record["blockReason"] = record["solution"]
-        else:
-            record.pop("blockReason", None)
-    weight = stopped + certainty  # certainty is below 1, so repeats come first
-    if not is_proven:
-        weight = UNPROVEN_WEIGHT * certainty if is_tag else 0.0
+        record = _set_delivery(record, _choose_delivery(candidate, figures, is_proven=is_proven))
     status = candidate.status
     if status in (CANDIDATE, OPEN):
         status = CANDIDATE if is_listed else OPEN
     return replace(candidate, status=status, score=round(weight / (1 + weight), 3), parts=parts, record=record)
+
+
+def _set_delivery(record: Mapping[str, Any], delivery: str) -> dict[str, Any]:
+    """Return a record with another delivery, and a block's reason only for a block."""
+    changed = {**record, "delivery": delivery}
+    if delivery == "block":
+        changed["blockReason"] = changed["solution"]
+    else:
+        changed.pop("blockReason", None)
+    return changed
 
 
 def _get_certainty(candidate: Candidate) -> float:
@@ -222,43 +245,43 @@ def _build_candidate(
     previous: Candidate | None,
     used_slugs: set[str],
 ) -> Candidate:
-    """Build the candidate of a signature from its episodes, or anew if there is a previous one.
-
-    It keeps the previous number, id, slug and decision. Only if an agent's tag gives it other words, it gets a new
-    number, so that it is shown again.
-    """
+    """Build the candidate of a signature from its episodes; one that is known keeps its number, name and decision."""
     tag = find_wording_source(mined_episodes)
     episode = _find_episode(mined_episodes)
     record = build_suggested_record(mined_episodes, occurrences, values)
-    slug = previous.slug if previous else create_slug(record["summary"], used_slugs, clock.create_suffix)
-    used_slugs.add(slug)
     best = episode or tag
     is_judged = bool(tag.body.get("judged"))
     cured = bool(episode and (episode.body["worked"] or episode.body["person"]))
-    # An agent's tag about a mined candidate brings other words, so it gets a new number, unless it was decided about.
-    is_reworded = (
-        previous is not None
-        and previous.tier == MINED_TIER
-        and tag.tier == TAG_TIER
-        and previous.status in (CANDIDATE, OPEN)
-    )
-    return Candidate(
-        number=previous.number if previous and not is_reworded else 0,
-        id=previous.id if previous else clock.create_ulid(now),
-        slug=slug,
-        signature=best.signature,
-        tier=tag.tier,
-        status=previous.status if previous else CANDIDATE,
-        score=best.score,
-        parts={"certainty": tag.score if is_judged else best.score, "cured": float(cured), "judged": float(is_judged)},
-        occurrences=occurrences.count,
-        sessions=occurrences.sessions,
-        projects=occurrences.projects,
-        record=record,
-        lesson=previous.lesson if previous else "",
-        found_at=previous.found_at if previous else now,
-        decided_at=previous.decided_at if previous else None,
-    )
+    fields: dict[str, Any] = {
+        "tier": tag.tier,
+        "score": best.score,
+        "parts": {
+            "certainty": tag.score if is_judged else best.score,
+            "cured": float(cured),
+            "judged": float(is_judged),
+        },
+        "occurrences": occurrences.count,
+        "sessions": occurrences.sessions,
+        "projects": occurrences.projects,
+        "record": record,
+    }
+    if previous is None:
+        slug = create_slug(record["summary"], used_slugs, clock.create_suffix)
+        used_slugs.add(slug)
+        return Candidate(
+            number=0,
+            id=clock.create_ulid(now),
+            slug=slug,
+            signature=best.signature,
+            status=CANDIDATE,
+            found_at=now,
+            **fields,
+        )
+    # An agent's tag about a mined candidate brings other words, so it gets a new number and is shown again, unless it
+    # was decided about.
+    is_reworded = previous.tier == MINED_TIER and tag.tier == TAG_TIER and previous.status in (CANDIDATE, OPEN)
+    number = 0 if is_reworded else previous.number
+    return replace(previous, number=number, signature=best.signature, **fields)
 
 
 def find_wording_source(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode:
@@ -279,25 +302,22 @@ def _find_episode(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode | None
 def build_suggested_record(
     mined_episodes: Sequence[MinedEpisode], occurrences: Occurrences, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Build the record that a person may accept, from the best episode and the counts of all.
-
-    An agent that wrote a tag about an episode words it best. The trigger is the episode's: it is known to match the
-    failed call and not the one that worked.
-    """
+    """Build the record that a person may accept, from the best episode and the counts of all."""
     source = find_wording_source(mined_episodes)
-    episode = _find_episode(mined_episodes)
     best = source.body
+    episode = _find_episode(mined_episodes)
     episode_body = episode.body if episode else {}
     person = any(episode.body["person"] for episode in mined_episodes)
-    block_record = dict(best.get("record") or {})
+    block_record = dict(best.get("record") or {})  # what the agent's tag says, if that gives the words
     problem = best["problem"]
     solution = best["solution"]
-    triggers = dict(episode_body.get("triggers") or block_record.get("triggers") or {})
-    if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
-        triggers = dict(block_record.get("triggers") or {})
+    summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
+    # The episode's trigger is known to match the failed call and not the one that worked. Where a reader judged, the
+    # rules found no trigger, or one that fires on calls that go fine.
+    mined_triggers = {} if best.get("judged") else episode_body.get("triggers")
+    triggers = dict(mined_triggers or block_record.get("triggers") or {})
     target = triggers.pop("commandMatchTarget", "")
     exceptions = triggers.pop("unless", [])
-    summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
         "problem": problem,

@@ -130,12 +130,7 @@ def suggest_summary(problem: str) -> str:
 def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     """Name the failed call by program, subcommand and wrong word: `git log --colour`."""
     if call.tool != SHELL_TOOL:
-        if diagnosis.is_absent:
-            return f"`{call.tool}` without `{diagnosis.word}`"
-        target = diagnosis.word or _shorten_path(call.path, call.cwd)
-        if diagnosis.word in list_parameters(call):
-            return f"`{call.tool}` with `{diagnosis.word}`"
-        return f"`{call.tool} {shorten_text(target)}`" if target else call.tool
+        return _describe_failed_tool_call(call, diagnosis)
     command = diagnosis.command
     if command is None:
         return f"`{shorten_text(_shorten_path(call.command, call.cwd), _MAX_CALL_CHARS)}`"
@@ -143,6 +138,7 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
         return f"`{_describe_command(command, call.cwd)}`"
     words = [diagnosis.program, *diagnosis.subcommand.split()]
     call_words = command.code.split()
+    # 0 if no word of the call is the named one: it is then in quotes, or part of a word.
     position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
     is_value = position > 0 and call_words[position - 1].startswith("-")  # of an option, as in `psql -U postgres`
     if diagnosis.word in words and not is_value:
@@ -155,11 +151,20 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     is_expanded = diagnosis.word == ZSH_COMMAND_SIGN or diagnosis.is_pattern
     word = call_words[position] if is_expanded else diagnosis.word
     words_before = [diagnosis.program, *call_words[1:position]]
-    # A name is clear only with what precedes it, as in `gh pr view --json stars`.
     is_readable = len(" ".join(words_before)) <= _MAX_WORD_CHARS and not any(map(_VALUE.search, words_before))
-    is_option = word.startswith("-")
-    shown_words = words_before if is_readable and not is_option else words
+    # A name is clear only with what precedes it, as in `gh pr view --json stars`; an option needs only the subcommand.
+    shown_words = words_before if is_readable and not word.startswith("-") else words
     return f"`{' '.join([*shown_words, word])}`"
+
+
+def _describe_failed_tool_call(call: Step, diagnosis: Diagnosis) -> str:
+    """Name a failed call of another tool than the shell by its wrong parameter, its wrong name or its path."""
+    if diagnosis.is_absent:
+        return f"`{call.tool}` without `{diagnosis.word}`"
+    if diagnosis.word in list_parameters(call):
+        return f"`{call.tool}` with `{diagnosis.word}`"
+    target = diagnosis.word or _shorten_path(call.path, call.cwd)
+    return f"`{call.tool} {shorten_text(target)}`" if target else call.tool
 
 
 def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: Step) -> str:
@@ -197,11 +202,7 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
-        failed_words = diagnosis.command.words if diagnosis.command else ()
-        if failed_words[-len(command.words) :] == command.words and diagnosis.program not in command.prefix_words:
-            return f"Leave out `{diagnosis.program}`: it is not installed here"
-        start = _shorten_path(_describe_start(command, diagnosis), cure.cwd)
-        return f"`{diagnosis.program}` is not on the PATH here; use `{start}`"
+        return _describe_missing_program(diagnosis, command, cure.cwd)
     if diagnosis.word == ZSH_COMMAND_SIGN:
         return "Put it in quotes: zsh takes a word that begins with `=` for the name of a command"
     if diagnosis.is_pattern:
@@ -211,25 +212,28 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         return f"Put `{diagnosis.word}` after `--`: `{described}`"
     if command.program == diagnosis.word:
         return f"Run `{command.program}` without `{diagnosis.program}`"
-    if not diagnosis.word and diagnosis.command and (start := _describe_other_start(diagnosis.command, command)):
-        return f"Use `{_shorten_path(start, cure.cwd)}` instead"
-    if not diagnosis.word and diagnosis.command and _VALUE.search(" ".join(diagnosis.command.words[1:2])):
-        # Started in another way, with a script that the next call will not repeat.
-        arguments = diagnosis.command.words[1:]
-        if command.words[-len(arguments) :] == arguments and is_started_otherwise(diagnosis.command, cure.command):
-            start = " ".join([*command.prefix_words, *command.words[: -len(arguments)]])
-            return f"Use `{_shorten_path(start, cure.cwd)}` instead of `{diagnosis.command.words[0]}`"
+    if not diagnosis.word and diagnosis.command and (start := _describe_other_start(diagnosis.command, command, cure)):
+        return f"Use {start}"
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"
+
+
+def _describe_missing_program(diagnosis: Diagnosis, command: SimpleCommand, cwd: str) -> str:
+    """Say that a program is not installed, if the fix only leaves it out, or how the fix starts it."""
+    failed_words = diagnosis.command.words if diagnosis.command else ()
+    if failed_words[-len(command.words) :] == command.words and diagnosis.program not in command.prefix_words:
+        return f"Leave out `{diagnosis.program}`: it is not installed here"
+    start = _shorten_path(_describe_start(command, diagnosis), cwd)
+    return f"`{diagnosis.program}` is not on the PATH here; use `{start}`"
 
 
 def _describe_tool_cure(call: Step, cure: Step) -> str:
     """Name the working call of a tool by its path, or by the first of its arguments that the failing one lacks."""
     lines = [line for line in cure.content.strip().split("\n") if not line.startswith(PARAMETERS_MARK)]
     new_lines = [line for line in lines if line not in call.content.split("\n")]
-    target = _shorten_path(cure.path, cure.cwd) or next(iter(new_lines or lines), "") or cure.command
-    target = shorten_text(target, _MAX_CALL_CHARS)
+    first_line = next(iter(new_lines or lines), "")
+    target = shorten_text(_shorten_path(cure.path, cure.cwd) or first_line or cure.command, _MAX_CALL_CHARS)
     return f"Use `{cure.tool} {target}` instead" if target else f"Use {cure.tool} instead"
 
 
@@ -241,39 +245,52 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
         words = [diagnosis.program, *diagnosis.subcommand.split(), value]
         return f"Use `{shorten_text(' '.join(words), _MAX_CALL_CHARS)}` instead"
     if failed and not any(map(diagnosis.is_named, old_words)):
-        # A name inside a query, or in a list such as `--json title,stars`.
-        is_in_quotes = diagnosis.word not in failed.code
-        old_names = _NAME.findall(failed.full_text if is_in_quotes else failed.code)
-        new_text = command.full_text if is_in_quotes else command.code
-        new_names = [name for name in _NAME.findall(new_text) if name not in old_names]
-        nearest = get_close_matches(diagnosis.word, new_names, 1)
-        if not nearest and not is_in_quotes and len(new_names) == 1:
-            nearest = new_names
-        if nearest:
-            return f"Use `{nearest[0]}` instead of `{diagnosis.word}`"
-        return f"Leave out `{diagnosis.word}`: the call worked without it"
-    is_value = bool(_VALUE.search(diagnosis.word)) or "." in diagnosis.word
+        return _describe_inner_replacement(diagnosis.word, failed, command)
+    words = command.code.split()
     # If nothing else was added or left out, a name has another one in its place, whatever it looks like.
-    is_value = is_value or (not diagnosis.word.startswith("-") and len(command.code.split()) == len(old_words))
-    new_words = [word for word in command.code.split() if word not in old_words]
-    # A name may be part of the right one: `@kite/web` for `web`.
-    new_words = [word for word in new_words if is_value or not _VALUE.search(word) or diagnosis.word in word]
+    is_renamed = not diagnosis.word.startswith("-") and len(words) == len(old_words)
+    is_value = bool(_VALUE.search(diagnosis.word)) or "." in diagnosis.word
+    new_words: list[str] = []
+    for word in words:
+        # Else a value is the subject of the call; but a name may be part of the right one: `@kite/web` for `web`.
+        is_replacement = is_renamed or is_value or not _VALUE.search(word) or diagnosis.word in word
+        if word not in old_words and is_replacement:
+            new_words.append(word)
     if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
         return f"Leave out `{diagnosis.word}`: the call worked without it"
     if diagnosis.word.startswith("-"):
-        subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
-        # The same file as before is the subject of the call: `-var-file` for `-var-files=prod.tfvars`.
-        old_values = {value for word in old_words if "." in (value := word.partition("=")[2])}
-        names_to_show = [diagnosis.program, *subcommand, *new_words]
-        shown_words = [word for word in dict.fromkeys(command.code.split()) if word in names_to_show]
-        shown_words = [
-            word.partition("=")[0] if _VALUE.search(value := word.partition("=")[2]) or value in old_values else word
-            for word in shown_words
-        ]
+        subcommand_words = [word for word in diagnosis.subcommand.split() if word in command.words]
+        names_to_show = [diagnosis.program, *subcommand_words, *new_words]
+        shown_words = [_cut_value(word, old_words) for word in dict.fromkeys(words) if word in names_to_show]
     else:  # all up to the new name: `git push origin master`
-        words = command.code.split()
         shown_words = words[: words.index(new_words[-1]) + 1]
     return f"Use `{shorten_text(' '.join(shown_words), _MAX_CALL_CHARS)}` instead"
+
+
+def _describe_inner_replacement(wrong_name: str, failed: SimpleCommand, command: SimpleCommand) -> str:
+    """Name what the working call has in place of a name inside a query, or in a list such as `--json title,stars`."""
+    is_in_quotes = wrong_name not in failed.code
+    old_names = _NAME.findall(failed.full_text if is_in_quotes else failed.code)
+    new_text = command.full_text if is_in_quotes else command.code
+    new_names = [name for name in _NAME.findall(new_text) if name not in old_names]
+    nearest = get_close_matches(wrong_name, new_names, 1)
+    if not nearest and not is_in_quotes and len(new_names) == 1:
+        nearest = new_names
+    if nearest:
+        return f"Use `{nearest[0]}` instead of `{wrong_name}`"
+    return f"Leave out `{wrong_name}`: the call worked without it"
+
+
+def _cut_value(word: str, old_words: Sequence[str]) -> str:
+    """Return an option without a value that the next call will not repeat.
+
+    The same file as in the failed call is its subject, as in `-var-file=prod.tfvars` for `-var-files=prod.tfvars`.
+    """
+    option, _, value = word.partition("=")
+    old_values = [old_word.partition("=")[2] for old_word in old_words]
+    if _VALUE.search(value) or ("." in value and value in old_values):
+        return option
+    return word
 
 
 def _find_value(command: SimpleCommand, option: str) -> str:
@@ -286,16 +303,27 @@ def _find_value(command: SimpleCommand, option: str) -> str:
     return ""
 
 
-def _describe_other_start(failed: SimpleCommand, command: SimpleCommand) -> str:
-    """Return how a fix starts the same arguments, up to their last subcommand: `uv pip install`; "" if it does not."""
-    if not is_started_otherwise(failed, command.full_text):
+def _describe_other_start(failed: SimpleCommand, command: SimpleCommand, cure: Step) -> str:
+    """Say how a fix starts the same arguments, if the error names no word; "" if it starts them as before.
+
+    The start is shown with the first subcommand, as in `uv pip install`. If there is none because the first argument is
+    a script that the next call will not repeat, it is shown beside the failed program.
+    """
+    if is_started_otherwise(failed, command.full_text):
+        arguments = failed.code.split()[1:]
+        names = list(takewhile(SUBCOMMAND.fullmatch, arguments))[:1]
+        words = command.code.split()
+        if names and words[-len(arguments) :] == arguments:
+            start = " ".join([*command.prefix_words, *words[: -len(arguments)], *names])
+            return f"`{_shorten_path(start, cure.cwd)}` instead"
+    parsed_arguments = failed.words[1:]
+    is_value_first = _VALUE.search(" ".join(parsed_arguments[:1])) is not None
+    if not is_value_first or command.words[-len(parsed_arguments) :] != parsed_arguments:
         return ""
-    arguments = failed.code.split()[1:]
-    names = list(takewhile(SUBCOMMAND.fullmatch, arguments))[:1]
-    words = command.code.split()
-    if not names or words[-len(arguments) :] != arguments:
+    if not is_started_otherwise(failed, cure.command):
         return ""
-    return " ".join([*command.prefix_words, *words[: -len(arguments)], *names])
+    start = " ".join([*command.prefix_words, *command.words[: -len(parsed_arguments)]])
+    return f"`{_shorten_path(start, cure.cwd)}` instead of `{failed.words[0]}`"
 
 
 def _describe_start(command: SimpleCommand, diagnosis: Diagnosis) -> str:
@@ -312,13 +340,17 @@ def _describe_start(command: SimpleCommand, diagnosis: Diagnosis) -> str:
 
 
 def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> SimpleCommand:
-    """Return the simple command that replaces the failed one: the same program with most words in common."""
-    same_program = list_started_commands(diagnosis, cure.command)
-    expected_words = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
-    working = list_working_commands(cure.command)
-    # Started by another program: `npx biome` for `pnpm exec biome`.
-    with_word = [command for command in working if diagnosis.word in command.words]
-    choices = same_program or with_word or working
+    """Return the simple command that replaces the failed one: of the best choices, the one with most words in common.
+
+    Best is the same program, then what has the wrong word for an argument: `npx biome` for `pnpm exec biome`.
+    """
+    choices = list_started_commands(diagnosis, cure.command)
+    if not choices:
+        working = list_working_commands(cure.command)
+        choices = [command for command in working if diagnosis.word in command.words] or working
+    expected_words = set(added)
+    if diagnosis.command:
+        expected_words.update(diagnosis.command.words[1:])
     return max(choices, key=lambda command: len(expected_words.intersection(command.words)))
 
 

@@ -14,7 +14,7 @@ import orjson
 from hardwon import projects
 from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
-from hardwon.agents.transcript_steps import Step, TranscriptModule, dump_reader_state, load_transcript_module
+from hardwon.agents.transcript_steps import Step, dump_reader_state, load_transcript_module
 from hardwon.mining import mined_episodes
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
@@ -48,21 +48,15 @@ def read_transcript(
     """Yield what is new in a transcript since the stored position, a portion at a time, with its size and faults."""
     with transcript_files.open_transcript(file.path, stored_position) as transcript:
         read_position = transcript.position
-        for portion in _read_portions(
-            file, load_transcript_module(file.agent), read_position, transcript.portions, window, is_excluded
-        ):
+        for portion in _read_portions(file, read_position, transcript.portions, window, is_excluded):
             next_position = portion.read_position
-            yield (
-                portion,
-                next_position.offset - read_position.offset,
-                next_position.malformed - read_position.malformed,
-            )
+            byte_count = next_position.offset - read_position.offset
+            yield portion, byte_count, next_position.malformed - read_position.malformed
             read_position = next_position
 
 
 def _read_portions(
     file: TranscriptFile,
-    module: TranscriptModule,
     read_position: ReadPosition,
     lines: Iterable[tuple[transcript_files.NumberedLines, ReadPosition]],
     window: int,
@@ -72,23 +66,21 @@ def _read_portions(
 
     Hidden steps, such as those of private turns, go into no portion.
     """
-    reader = module.Reader(_load_state(read_position.reader))
+    reader = load_transcript_module(file.agent).Reader(_load_state(read_position.reader))
     reader.usage = {}  # only the import of sessions needs the tokens
     watch_state = _load_state(read_position.watch) or {}
     tracker = EpisodeTracker(watch_state, window=window)
     private_turns = PrivateTurnTracker(file.path, watch_state)
     has_hidden_steps = private_turns.is_private
     for numbered, next_position in lines:
-        builder = _PortionBuilder(file)
         visible_steps: list[Step] = []
         for number, line in numbered:
             for step in reader.read_line(number, line):
                 if private_turns.check_next_step(step) or is_excluded(step):
                     has_hidden_steps = True
-                elif step.kind == "person" and is_only_for_hardwon(step.text):
-                    continue  # a decision about lessons does not correct a call
-                elif not (step.kind == "call" and is_hardwon_call(step)):
+                elif not _is_about_hardwon(step):
                     visible_steps.append(step)
+        builder = _PortionBuilder(file)
         for step in _clean_steps(visible_steps):
             if episodes := tracker.process_step(step):
                 builder.add_episodes(episodes)
@@ -103,6 +95,13 @@ def _read_portions(
             next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
         )
         yield builder.build_portion(end_position)
+
+
+def _is_about_hardwon(step: Step) -> bool:
+    """Return whether a step is a decision about lessons, which corrects no call, or a call that runs hardwon."""
+    if step.kind == "person":
+        return is_only_for_hardwon(step.text)
+    return step.kind == "call" and is_hardwon_call(step)
 
 
 def is_hardwon_call(step: Step) -> bool:
@@ -251,27 +250,22 @@ class _PortionBuilder:
         for problem in lesson_tags.find_cancellations(step.text):
             self._cancel_blocks(step.session, problem)
         for position, block in enumerate(lesson_tags.find_lesson_blocks(step.text)):
-            if not lesson_tags.is_unfilled_template(block):
-                agent = self._file.agent
-                path = self._file.path
-                episode = mined_episodes.mine_block(
-                    block, step, position, agent, path, find_cached_project_path(step.cwd)
-                )
-                self._episodes[episode.key] = episode
+            if lesson_tags.is_unfilled_template(block):
+                continue
+            project = find_cached_project_path(step.cwd)
+            episode = mined_episodes.mine_block(block, step, position, self._file.agent, self._file.path, project)
+            self._episodes[episode.key] = episode
 
     def _cancel_blocks(self, session: str, problem: str) -> None:
         """Remove cancelled blocks from this portion; the store removes those of earlier portions."""
-        session_keys = [
-            key for key, episode in self._episodes.items() if episode.tier == TAG_TIER and episode.session == session
-        ]
-        cancelled_keys = [
-            key for key in session_keys if lesson_tags.is_cancelled(self._episodes[key].body["problem"], problem)
-        ]
-        if not problem and session_keys:
-            cancelled_keys = session_keys[-1:]
-        for key in cancelled_keys:
-            del self._episodes[key]
-        if problem or not session_keys:
+        tags = [item for item in self._episodes.values() if item.tier == TAG_TIER and item.session == session]
+        if problem:
+            cancelled_tags = [tag for tag in tags if lesson_tags.is_cancelled(tag.body["problem"], problem)]
+        else:
+            cancelled_tags = tags[-1:]  # the last one
+        for tag in cancelled_tags:
+            del self._episodes[tag.key]
+        if problem or not tags:
             self._cancellations.append((session, problem))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from posixpath import join, normpath
 from typing import Any
@@ -45,11 +45,22 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     """
     if call.tool != SHELL_TOOL:
         return _build_tool_triggers(call, diagnosis, cure, is_path=is_path)
-    command = diagnosis.command
     # Patterns see a longer command only in pieces.
     is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
-    if command is None or not is_seen_whole or not PROGRAM_NAME.fullmatch(diagnosis.program):
+    if diagnosis.command is None or not is_seen_whole or not PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
+    for triggers in _list_trigger_choices(call, diagnosis.command, diagnosis, cure):
+        if not matches_command(triggers, call.command):
+            continue
+        if cure is None or not matches_command(triggers, cure.command):
+            return triggers
+    return {}
+
+
+def _list_trigger_choices(
+    call: Step, command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None
+) -> list[dict[str, Any]]:
+    """Return what may distinguish a failed command from the fix, the most telling first."""
     choices: list[dict[str, Any]]
     if diagnosis.is_missing:
         choices = [_build_missing_program_triggers(call, diagnosis.program)]
@@ -62,13 +73,8 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     if cure:
         choices += _list_empty_value_triggers(command, diagnosis, cure)
         choices += _list_setup_triggers(call, diagnosis, choices, cure)
-        choices += _list_addition_triggers(diagnosis, cure)
-    for triggers in choices:
-        if not matches_command(triggers, call.command):
-            continue
-        if cure is None or not matches_command(triggers, cure.command):
-            return triggers
-    return {}
+        choices += _list_addition_triggers(command, cure)
+    return choices
 
 
 def _build_missing_program_triggers(call: Step, program: str) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
 
 def _list_value_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """Return triggers for the wrong value of an option: `--format json`."""
-    pattern = _build_subcommand_pattern(diagnosis)
+    pattern = _build_names_pattern(diagnosis.subcommand.split())
     pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(diagnosis.word)}"
     return [_build_command_triggers(start + pattern) for start in _list_starts(command, diagnosis)]
 
@@ -131,7 +137,7 @@ def _list_inner_word_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> l
     Each is tried on the command without its quoted text (the default target), then on the full text, since the word
     may stand in quotes.
     """
-    pattern = _build_subcommand_pattern(diagnosis)
+    pattern = _build_names_pattern(diagnosis.subcommand.split())
     word_pattern = build_word_pattern(diagnosis.word)
     if option := _find_option_of_list(list_literal_words(command), diagnosis.word):  # `gh pr view --json title,stars`
         pattern += rf"{_ANYTHING_BETWEEN}{escape_word(option)}[ =][^\s|;&]*{word_pattern}"
@@ -152,7 +158,7 @@ def _list_word_triggers(words: Sequence[str], diagnosis: Diagnosis, cure: Step |
     start = _build_program_start(diagnosis)
     word_pattern = _build_wrong_word_pattern(diagnosis)
     if cure and is_passed_on(diagnosis, cure):
-        names = _build_subcommand_pattern(diagnosis)
+        names = _build_names_pattern(diagnosis.subcommand.split())
         return [_build_command_triggers(rf"{start}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
     pattern = _build_pattern_in_order(words, diagnosis, word_pattern)
     choices = [
@@ -217,10 +223,6 @@ def _list_program_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     return [_build_command_triggers(start + pattern) for start in starts]
 
 
-def _build_subcommand_pattern(diagnosis: Diagnosis) -> str:
-    return "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in diagnosis.subcommand.split())
-
-
 def _build_program_start(diagnosis: Diagnosis) -> str:
     """Build the start of a pattern: the program, also if another one starts it, as in `npx kite`.
 
@@ -275,27 +277,22 @@ def _list_setup_triggers(
     bare_words = [word for word in list_literal_words(command) if not word.startswith("-")]
     subcommand_words = diagnosis.subcommand.split() or bare_words[:1]
     if not word_triggers and subcommand_words:
-        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(word) for word in subcommand_words)
-        word_triggers = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
+        pattern = f"^{escape_word(command.words[0])}{_build_names_pattern(subcommand_words)}"
+        word_triggers = [_build_command_triggers(pattern)]
     return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in word_triggers]
 
 
-def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
+def _list_addition_triggers(failed: SimpleCommand, cure: Step) -> list[dict[str, Any]]:
     """Return triggers for a call that lacks what the fix adds: an option, or an argument at the end.
 
     For an option they exclude calls that have it. For an argument they match only calls that end where the failed one
     ends, redirections aside.
     """
-    failed = diagnosis.command
-    if failed is None:
-        return []
     words = list_literal_words(failed)
     names = [word for word in words if not word.startswith("-")][:_MAX_NAMES]
     if not names or not all(map(SUBCOMMAND.fullmatch, names)):
         return []
-    pattern = f"^{escape_word(failed.words[0])}" + "".join(
-        _OPTIONS_BETWEEN + build_ended_pattern(name) for name in names
-    )
+    pattern = f"^{escape_word(failed.words[0])}{_build_names_pattern(names)}"
     for part in list_simple_commands(cure.command):
         added_words = [word for word in part.words if word not in failed.words]
         kept_words = tuple(word for word in part.words if word in failed.words)
@@ -304,9 +301,15 @@ def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, 
         if added_words[0].startswith("-"):
             option = build_ended_pattern(added_words[0].partition("=")[0])
             return [{**_build_command_triggers(pattern), "unless": [f" {option}"]}]
-        if part.words[: len(failed.words)] == failed.words and len(names) == len(words):
+        is_added_at_end = part.words[: len(failed.words)] == failed.words
+        if is_added_at_end and len(names) == len(words):
             return [_build_command_triggers(rf"{pattern}(?: \d?>\S*)*$")]
     return []
+
+
+def _build_names_pattern(names: Iterable[str]) -> str:
+    """Build the pattern of these names one after the other, with nothing but options between them."""
+    return "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
 
 
 def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
@@ -318,18 +321,15 @@ def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
     if failed is None or call.tool != SHELL_TOOL or cure.tool != SHELL_TOOL:
         return ""
     setup_before = {part.words for part in list_simple_commands(call.command) if part.program in SETUP_PROGRAMS}
-    setups: list[SimpleCommand] = []
+    last_setup = ""
     for part in list_simple_commands(cure.command):
         is_new = part.words not in setup_before and len(part.words) > 1
         if part.program in SETUP_PROGRAMS and is_new and not _leaves_folder(part, call.cwd):
-            setups.append(part)
+            last_setup = part.full_text
         is_same_command = part.words == failed.words or diagnosis.is_missing
-        if part.program != failed.program or not is_same_command:
-            continue
-        for word in part.prefix_words:
-            if word not in failed.prefix_words and _ASSIGNMENT.match(word):
-                return word
-        return setups[-1].full_text if setups else ""
+        if part.program == failed.program and is_same_command:
+            new_words = [word for word in part.prefix_words if word not in failed.prefix_words]
+            return next(filter(_ASSIGNMENT.match, new_words), last_setup)
     return ""
 
 

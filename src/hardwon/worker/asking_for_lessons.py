@@ -87,21 +87,7 @@ class LessonAsker:
         # Most sessions never fail: they need no tracker.
         if outcome == "interrupted" or (tracker is None and outcome == "fine"):
             return []
-        tool_input = event.input if isinstance(event.input, dict) else {}
-        _, path, content = get_call_fields(event.tool, tool_input)
-        call = Step(
-            "call",
-            start_number,
-            id=event.id,
-            session=event.session,
-            subagent_id=event.subagent_id,
-            cwd=event.cwd,
-            call=event.id,
-            tool=event.tool,
-            command=event.command,
-            path=path,
-            content=content,
-        )
+        call = _build_call(event, start_number)
         if is_hardwon_call(call):
             return []  # what an agent does with hardwon teaches nothing about the project
         if tracker is None:
@@ -127,7 +113,7 @@ class LessonAsker:
         candidate = candidates.find_by_signature(self._connection, episode.signature)
         if candidate and candidate.status != "open":
             return False  # it is proposed, or was decided about
-        is_repeated = candidate is not None and set(candidate.sessions) != {event.session}
+        is_repeated = candidate is not None and bool(set(candidate.sessions) - {event.session})
         if gate.may_be_chance(episode.score, is_repeated=is_repeated):
             return False
         if deletions.is_rejected_candidate(self._connection, episode.signature):
@@ -135,6 +121,25 @@ class LessonAsker:
         name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
         in_session, of_episode = efficacy.count_requests(self._connection, event, REQUEST_SLUG, name)
         return in_session < _MAX_REQUESTS_PER_SESSION and not of_episode
+
+
+def _build_call(event: Event, number: int) -> Step:
+    """Return the call of an event as a step of a transcript, with a number in place of its line."""
+    tool_input = event.input if isinstance(event.input, dict) else {}
+    _, path, content = get_call_fields(event.tool, tool_input)
+    return Step(
+        "call",
+        number,
+        id=event.id,
+        session=event.session,
+        subagent_id=event.subagent_id,
+        cwd=event.cwd,
+        call=event.id,
+        tool=event.tool,
+        command=event.command,
+        path=path,
+        content=content,
+    )
 
 
 def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> bool:

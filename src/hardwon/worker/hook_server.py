@@ -99,12 +99,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     housekeeping = Housekeeping(home, get_seconds)
     team_sync = TeamSync(home, get_seconds)
     http_server = HttpServer(home, responder, live_feed, get_seconds)
-    api_port = _get_settings(responder)["apiPort"]
-    if api_port >= 0:  # the API is not turned off
-        try:
-            responder.viewer_url = http_server.reserve_port(api_port)
-        except (OSError, UserError) as error:
-            log.warning("no API: %s", error)
+    _reserve_api_port(http_server, responder)
     await hook_socket.open()
 
     # `wake_worker` sends this signal.
@@ -121,11 +116,11 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
         team_sync.start_if_due()
         with suppress(TimeoutError):
             await asyncio.wait_for(stop_event.wait(), tick_seconds)
-        has_work = bool(
+        has_work = (
             responder.has_unwritten_events
             or housekeeping.is_busy()
             or job_runner.is_busy()
-            or live_feed.client_count
+            or live_feed.client_count > 0
             or _has_spooled_events(home)
         )
         # An open page of the viewer keeps the worker alive.
@@ -147,6 +142,17 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     responder.save_unwritten_events()
     housekeeping.stop()
     job_runner.stop()
+
+
+def _reserve_api_port(http_server: HttpServer, responder: HookResponder) -> None:
+    """Take the API's port, unless it is turned off; its libraries are loaded later."""
+    api_port = _get_settings(responder)["apiPort"]
+    if api_port < 0:
+        return
+    try:
+        responder.viewer_url = http_server.reserve_port(api_port)
+    except (OSError, UserError) as error:
+        log.warning("no API: %s", error)
 
 
 async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:

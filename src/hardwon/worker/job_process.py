@@ -103,14 +103,7 @@ def run_due_jobs(
         if session is None:  # deleted since, and its job with it
             continue
         try:
-            if kind == jobs.DISTIL:
-                distil_session(connection, job, session["transcript"], values, read_clock)
-                drop_superseded_drafts(connection, job.session, read_clock())
-            elif _is_recording_denied(home, values, read_clock(), session["cwd"]):
-                # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
-                jobs.finish(connection, job)
-            else:
-                _refine_session(connection, job, session["project_path"], values, read_clock)
+            _run_job(home, connection, job, session, values, read_clock)
         except db.StoreError as error:  # a full disk or a long write by others, which is not the job's fault
             with suppress(db.StoreError):
                 jobs.postpone(connection, job, read_clock() + _STORE_RETRY_SECONDS, str(error))
@@ -128,6 +121,25 @@ def run_due_jobs(
 
     index_result = indexing.refresh_index(connection, home, model=model, should_continue=should_continue)
     return not index_result["left"]
+
+
+def _run_job(
+    home: str,
+    connection: db.Connection,
+    job: Job,
+    session: Mapping[str, Any],
+    values: Mapping[str, Any],
+    read_clock: ReadClock,
+) -> None:
+    """Distil or refine the session of a job."""
+    if job.kind == jobs.DISTIL:
+        distil_session(connection, job, session["transcript"], values, read_clock)
+        drop_superseded_drafts(connection, job.session, read_clock())
+    elif _is_recording_denied(home, values, read_clock(), session["cwd"]):
+        # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
+        jobs.finish(connection, job)
+    else:
+        _refine_session(connection, job, session["project_path"], values, read_clock)
 
 
 class _LeaseLost(Exception):
@@ -160,18 +172,22 @@ def distil_session(
         observations.delete_for_session(connection, job.session)
         jobs.finish(connection, job)
         return
-    fingerprint = turns.compute_session_fingerprint(connection, job.session)
-    # The fingerprint is empty if nothing of the session was distilled.
-    is_changed = fingerprint not in ("", observations.read_summary_fingerprint(connection, job.session))
-    if is_changed:
-        session_turns = turns.list_turns(connection, job.session)
-        session_observations = observations.list_for_session(connection, job.session)
-        if has_work(session_turns):
-            summary = summarise_session(session_turns, session_observations)
-            turns.store_summary(connection, job.session, summary, fingerprint)
-        if values["llm.provider"] != "none" and is_live:  # imported history is not sent to a model
-            jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=read_clock())
+    is_changed = _update_summary(connection, job.session)
+    if is_changed and is_live and values["llm.provider"] != "none":  # imported history is not sent to a model
+        jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=read_clock())
     jobs.finish(connection, job)
+
+
+def _update_summary(connection: db.Connection, session: int) -> bool:
+    """Summarise a session anew; return False if nothing changed since its last summary, or nothing was distilled."""
+    fingerprint = turns.compute_session_fingerprint(connection, session)  # empty if nothing was distilled
+    if fingerprint in ("", observations.read_summary_fingerprint(connection, session)):
+        return False
+    session_turns = turns.list_turns(connection, session)
+    if has_work(session_turns):
+        summary = summarise_session(session_turns, observations.list_for_session(connection, session))
+        turns.store_summary(connection, session, summary, fingerprint)
+    return True
 
 
 def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, Any]) -> bool:

@@ -264,12 +264,7 @@ def test_one_pass_over_the_calls_counts_chances_and_firings_of_every_lesson(tmp_
         build_call("make", "refused"),
         build_call("", tool="Edit", file="/p/a.py"),
     ]
-    chances, replays = replay_calls(
-        calls,
-        compile_index(tmp_path, lessons),
-        search_pattern=search_pattern,
-        locate_folder=lambda folder: (folder, [folder]),
-    )
+    chances, replays = replay_calls(calls, compile_index(tmp_path, lessons), search_pattern)
     assert chances == {"stash": 5, "here": 4, "files": 1}
     counts = {lesson_id: (replay.fires, replay.failed, replay.fine) for lesson_id, replay in replays.items()}
     assert counts == {"stash": (2, 1, 1), "here": (1, 0, 0), "files": (1, 0, 1)}
