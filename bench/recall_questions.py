@@ -7,7 +7,9 @@ Beside the product, the same prompts, last messages and calls are searched by a 
 or-ed and ranked by BM25, and by grep, which counts how many of the words a record contains.
 
 A hit counts as the answer if it is one of the records that the question names, or a record of the same session with all
-of the question's answer terms: an answer is often given more than once, in a call, an answer and a summary.
+of the question's answer terms: an answer is often given more than once, in a call, an answer and a summary. A hit of
+last words shows the prompt that they answer. If that is all of the prompt, it counts as the prompt as well: the product
+leaves out the hit of such a prompt.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from hardwon.search import indexing, records, words
 from hardwon.search.search import search_records
 from hardwon.search.words import STOP_WORDS
 from hardwon.store import db, events, jobs
+from hardwon.store.db import parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
 
 CUTS = (1, 5, 10)
@@ -35,7 +38,7 @@ LIMIT = 10
 DAY = 86_400.0
 ASKED_AFTER_DAYS = 30.0  # after the last session of the corpus
 PROBE_CHARS = 80  # of a transcript line, by which its record is recognised
-Ask = Callable[["Question"], Sequence[str]]
+Ask = Callable[["Question"], Sequence[frozenset[str]]]  # the records that each hit shows, best hit first
 
 
 @dataclass(frozen=True)
@@ -148,18 +151,32 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
 
 
 def _find_named_records(corpus: str, row: dict[str, Any], candidates: Sequence[Record]) -> list[Record]:
-    """Return the stored records of the lines that answer: those that contain the beginning of the line's text."""
+    """Return the stored records of the lines that answer: those that contain the beginning of the line's text.
+
+    Codex writes lines of its own before the output of a command, which are not stored. So if no record has the
+    beginning, those are taken that contain the text around the first answer term.
+    """
     with open(os.path.join(corpus, row["file"]), encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")
-    probes = set[str]()
-    for number in row["lines"]:
-        texts = [_normalize(text) for text in _list_texts(lines[number - 1])]
-        probes.update(text[:PROBE_CHARS] for text in texts if _has_terms(text, row["answer_terms"]))
-    return [
-        record
-        for record in candidates
-        if any(probe in record.text for probe in probes if probe) and _has_terms(record.text, row["answer_terms"][:1])
-    ]
+    first_term = _normalize(row["answer_terms"][0])
+    texts = [_normalize(text) for number in row["lines"] for text in _list_texts(lines[number - 1])]
+    answering_texts = [text for text in texts if _has_terms(text, row["answer_terms"])]
+    beginnings = [text[:PROBE_CHARS] for text in answering_texts]
+    passages = [_cut_passage(text, text.index(first_term)) for text in answering_texts]
+    for probes in (beginnings, passages):
+        named_records = [
+            record
+            for record in candidates
+            if first_term in record.text and any(probe in record.text for probe in probes if probe)
+        ]
+        if named_records:
+            return named_records
+    return []
+
+
+def _cut_passage(text: str, position: int) -> str:
+    begin = max(position - PROBE_CHARS // 2, 0)
+    return text[begin : begin + PROBE_CHARS]
 
 
 def _list_texts(line: str) -> Iterator[str]:
@@ -174,6 +191,10 @@ def _list_texts(line: str) -> Iterator[str]:
         item = waiting.pop()
         if isinstance(item, str):
             yield item
+            # The arguments of Codex's calls are JSON inside of JSON.
+            inner = parse_json_or_text(item) if item.startswith("{") else None
+            if isinstance(inner, dict):
+                waiting.append(inner)
         elif isinstance(item, dict):
             waiting += item.values()
         elif isinstance(item, list):
@@ -191,8 +212,12 @@ def _normalize(text: str) -> str:
 def ask_product(connection: db.Connection, home: str) -> Ask:
     model = indexing.load_model_or_none()
     newest = connection.execute("select max(at) from prompts").fetchone()[0]
+    rows = connection.execute(
+        "select prompts.id, sessions.session, prompt from prompts join sessions on sessions.id = prompts.session"
+    )
+    prompt_ids = {(session, text): f"P{number}" for number, session, text in rows}
 
-    def ask(question: Question) -> list[str]:
+    def ask(question: Question) -> list[frozenset[str]]:
         result = search_records(
             connection,
             home,
@@ -202,7 +227,7 @@ def ask_product(connection: db.Connection, home: str) -> Ask:
             now=newest + ASKED_AFTER_DAYS * DAY,
             model=model,
         )
-        return [hit.id for hit in result.hits]
+        return [frozenset([hit.id, prompt_ids.get((hit.session, hit.asked), hit.id)]) for hit in result.hits]
 
     return ask
 
@@ -214,13 +239,13 @@ def ask_fts5(stored_records: Sequence[Record]) -> Ask:
     rows = [(record.text, record.project) for record in stored_records]
     connection.executemany("insert into said (text, project) values (?, ?)", rows)
 
-    def ask(question: Question) -> list[str]:
+    def ask(question: Question) -> list[frozenset[str]]:
         match = " OR ".join(f'"{word}"' for word in _list_words(question.text))
         found_rows = connection.execute(
             "select rowid from said where said match ? and project = ? order by rank limit ?",
             (match, question.project, LIMIT),
         )
-        return [stored_records[row - 1].id for (row,) in found_rows]
+        return [frozenset([stored_records[row - 1].id]) for (row,) in found_rows]
 
     return ask
 
@@ -228,7 +253,7 @@ def ask_fts5(stored_records: Sequence[Record]) -> Ask:
 def ask_grep(stored_records: Sequence[Record]) -> Ask:
     """Records with the most words of the question; among equals the shortest, which is what a person reads first."""
 
-    def ask(question: Question) -> list[str]:
+    def ask(question: Question) -> list[frozenset[str]]:
         words = _list_words(question.text)
         counts = Counter[Record]()
         for record in stored_records:
@@ -237,7 +262,7 @@ def ask_grep(stored_records: Sequence[Record]) -> Ask:
         ordered = sorted(
             (record for record in counts if counts[record]), key=lambda item: (-counts[item], len(item.text))
         )
-        return [record.id for record in ordered[:LIMIT]]
+        return [frozenset([record.id]) for record in ordered[:LIMIT]]
 
     return ask
 
@@ -252,10 +277,10 @@ def measure(questions: Sequence[Question], ask: Ask) -> Score:
     answerable = [question for question in questions if question.is_answerable]
     unanswerable = [question for question in questions if not question.is_answerable]
     for question in answerable:
-        ids = ask(question)
-        answered_nothing += not ids
+        hits = ask(question)
+        answered_nothing += not hits
         for cut in CUTS:
-            first_ids = ids[:cut]
+            first_ids = frozenset[str]().union(*hits[:cut])
             answer[cut] += not question.answers.isdisjoint(first_ids)
             session[cut] += not question.session_records.isdisjoint(first_ids)
     for question in unanswerable:

@@ -84,7 +84,7 @@ def _propose_judged(
         figures = figures_by_name.get("judged", gate.ReplayFigures())
         if not figures.failed:
             return "its trigger matches no recorded call that failed"
-        if not gate.is_proven(figures.failed, figures.fine, float(values["minTriggerPrecision"])):
+        if not gate.fails_often_enough(figures, float(values["minTriggerPrecision"])):
             return f"its trigger matches {figures.fine} calls that went fine and {figures.failed} that failed"
     if candidate.status != OPEN:
         return ""  # a person sees the reader's words beside the proposal, which has a trigger

@@ -154,7 +154,7 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
             "files": outcome.file_count,
             "bytes": outcome.byte_count,
             "malformed": outcome.malformed_lines,
-            "steppedDown": list(outcome.stepped_down),
+            "steppedDown": list(outcome.retired_lines),
             "faults": [{"path": path, "fault": fault} for path, fault in outcome.faults],
         }
     )
@@ -176,7 +176,7 @@ def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) 
     if new_count > _MAX_SHOWN:
         click.echo(f"          and {new_count - _MAX_SHOWN} more: hardwon scan candidates --all")
     echo_remaining(waiting_count)
-    for line in outcome.stepped_down:
+    for line in outcome.retired_lines:
         echo_text(f"retired   {line}")
     if outcome.new_candidates and not is_dry_run:
         click.echo("next      hardwon review")

@@ -24,7 +24,6 @@ from hardwon.cli.output import echo_indented, echo_styled, show_progress
 from hardwon.cli.scan import describe_read_size, echo_remaining
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import describe_scope, list_waiting
-from hardwon.mining import gate
 from hardwon.mining.scan import ScanRequest, find_transcripts, hold_scan_lock, run_scan
 from hardwon.store import retention
 from hardwon.store.approvals import COMMAND_LINE
@@ -98,11 +97,7 @@ def _show_mistakes(home: str) -> bool:
             else:
                 click.echo("scanned   another scan is running")
         waiting = list_waiting(home, connection)
-        min_share = float(values["minTriggerPrecision"])
-        proven = []
-        for candidate in waiting:
-            if gate.is_proven(candidate.parts.get("failed", 0), candidate.parts.get("fine", 0), min_share):
-                proven.append(candidate)
+        proven = [candidate for candidate in waiting if candidate.parts.get("proven")]
         if not proven:
             click.echo("mistakes  nothing repeatable was found")
         else:

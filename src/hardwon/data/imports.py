@@ -161,7 +161,7 @@ def _check_record(record: ExportRecord) -> ExportRecord:
     return fields
 
 
-def _check_session_reference(kind: str, record: Mapping[str, Any]) -> dict[str, str]:
+def _check_session_reference(kind: str, record: ExportRecord) -> dict[str, str]:
     """Return the agent and the session that a record belongs to; BadLine if it names none.
 
     Only a run may name none: those for a scan or a judgement belong to no session.
@@ -176,7 +176,7 @@ def _check_session_reference(kind: str, record: Mapping[str, Any]) -> dict[str, 
     return reference
 
 
-def _check_evidence(candidate: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _check_evidence(candidate: ExportRecord) -> dict[str, list[ExportRecord]]:
     """Return the checked signals and judgements of a candidate."""
     signals = candidate.get("signals") or ()
     judgements = candidate.get("judgements") or ()

@@ -25,9 +25,11 @@ _SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precond
 _FILTERED = re.compile(r"\|\s*(?:grep|rg|head|awk)\b")
 # The agent says that a check passes: "all tests pass", "lint is clean".
 _CLAIMS_CLEAN = re.compile(
-    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
+    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}?\b(?:pass|clean|green)", re.I
 )
 _CLAIMS_ALL = re.compile(r"^\W*(?:all|everything)(?: is| are)?(?: now)? (?:pass(?:es|ing)?|green|clean)\b", re.I | re.M)
+_SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
+_MISSING_PROGRAM = re.compile(r"\bcommand not found\b")
 _STOPPED_CODES = ("130", "137", "143")  # ended by a signal: somebody or a time limit stopped it
 # A stack frame, a line of the source, or a bare heading gives no reason.
 _TELLS_NOTHING = re.compile(r"at \S+ \(|File \"|\d+ \| |(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?$", re.I)
@@ -116,7 +118,8 @@ def _build_fix(
     """Build the fix of an episode, with the edits that the same agent made between failure and success."""
     edits = list[ToolAction]()
     # Edits made meanwhile do not fix a missing program or network.
-    if working_action and episode.errors[0].kind != "environment":
+    is_missing = episode.errors[0].kind == "environment" or bool(_MISSING_PROGRAM.search(failed_actions[0].text))
+    if working_action and not is_missing:
         between = actions[positions[failed_actions[0].call.key] + 1 : positions[working_action.call.key]]
         edits = [
             action
@@ -155,8 +158,8 @@ def is_said_to_pass(label: str, message: str) -> bool:
 
 def find_told_failure(group: Sequence[FailureFix]) -> ToolAction:
     """Return the failure that the fix was for: the last before the edits, else the one that another command avoids."""
-    has_edits = any(fix.edits for fix in group)
-    return group[-1].failed_actions[-1] if has_edits else group[0].shown_failure
+    edited = [fix for fix in group if fix.edits]
+    return edited[-1].failed_actions[-1] if edited else group[0].shown_failure
 
 
 def is_style_check(command: str) -> bool:
@@ -249,6 +252,11 @@ def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
 
 def _keep_ends(text: str) -> str:
     return text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
+
+
+def is_sandboxed(action: ToolAction) -> bool:
+    """Return whether the agent's sandbox forbade what a call tried, which is no failure of the project."""
+    return _SANDBOXED.search(action.text) is not None
 
 
 def find_reason(action: ToolAction) -> str:

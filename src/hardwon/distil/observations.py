@@ -453,10 +453,11 @@ def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
 
 
 def _describe_fix(group: Sequence[FailureFix]) -> list[str]:
-    """Return the first error with its command, the fix, the result, then the errors in between."""
+    """Return the error that the fix was for with its command, the fix, the result, then the other errors."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
     working_action = group[-1].worked
-    first = failed_actions[0]
+    first = find_told_failure(group)
+    failed_actions.sort(key=lambda action: action is not first)
     first_count = sum(action.label == first.label for action in failed_actions)
     reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))
     reason = f": {reasons[0]}" if reasons else ""

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 from hardwon.agents.fields import collect_strings, get_text
 from hardwon.distil import tool_actions
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
+from hardwon.text.excerpts import (
+    is_informative,
+    join_names,
+    select_fitting,
+    shorten_line,
+    split_sentences,
+    to_plain_line,
+)
 
 _MAX_MESSAGE_CHARS = 8_000
 _MIN_CAUSE_WORDS, _MIN_RESULT_WORDS, _MAX_SENTENCE_CHARS = 7, 3, 320
@@ -45,7 +52,8 @@ _GENERIC_TEXT = """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 _ORDERS = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|and|now|then|please|let'?s|can you|could you)[\s,.!]+)*"
-    r"(?:add|create|deploy|fix|implement|merge|move|open|publish|rebase|release|remove|rename|revert|ship|update)\b",
+    r"(?:add|build|create|delete|deploy|fix|implement|investigate|merge|move|open|publish|rebase|refactor|release|remove"
+    r"|rename|revert|review|run|ship|test|update|write)\b",
     re.I,
 )
 # "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
@@ -79,6 +87,10 @@ _DANGLES = re.compile(
     r"|you (?:have|get|need) (?:it|that|this|them)\b)",
     re.I,
 )
+# "So the tail tears", "But it holds", "Because of this", "Worth telling because …", "Do not cut it because …".
+_CONTINUES = re.compile(
+    r"^\W*(?:(?:so|but|and|because|worth|tempting|do not|don't)\b|(?:today |now )?(?:it|they|you)\b)", re.I
+)
 # The person says that the answer before did not help.
 _REFUTES = re.compile(
     r"^\W*(?:(?:hm+|ok(?:ay)?|sorry|but|well|ugh|argh)\b\W*)*(?:nope\b|still\b|that'?s (?:not|wrong)|(?:it|that|this)"
@@ -87,6 +99,30 @@ _REFUTES = re.compile(
     r"|\b(?:is|are|'s) still (?:there|here|present)\b"
     r"|\bstill (?:not|fail\w*|does(?:n'?t| not)|broken"
     r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
+    re.I,
+)
+# "hm, thinking again, keep it", "put it back", "revert that", "let's use silk instead", "sorry, I meant the reel".
+_RECONSIDERS = re.compile(
+    r"^\W*(?:(?:and|but|so|or|well|wait|ok(?:ay)?|yes|yeah|sure|hm+|sorry|oops)\b\W*)*"
+    r"(?:let's |can (?:we|you) |please )*(?:(?:on second thoughts?|thinking (?:about it )?again|actually|I meant?)\b"
+    r"|(?:put|change|switch|roll|bring) (?:it|that|this|them) back\b"
+    r"|(?:revert|undo) (?:it|that|this|them|the|your)\b|(?:do|try|use) \S+ instead\b)"
+    r"|^\W*(?:sorry|oops|my (?:bad|mistake)|correction)\b",
+    re.I,
+)
+_TAKES_OUT = re.compile(
+    r"\b(?:remove|delete|drop|get rid of|take out|undo|revert|should(?:n't| not) (?:need to )?(?:be|have|use))"
+    r"((?:[ \t]+[\w`'./-]+){1,4})",
+    re.I,
+)
+_STEM_CHARS = 5
+_STATE = re.compile(
+    r"\b(?:is|are)(?: now| currently| still| already| all| both)* (?:running|checked out|listening|serving"
+    r"|up and running|in sync|up[ -]to[ -]date|staged|unstaged|uncommitted|unpushed|untracked|pending"
+    r"|ahead|behind|waiting|open|failing|broken)\b"
+    r"|\b(?:did not|didn't|have not|haven't|has not|not yet) (?:been )?(?:commit|push|merg)\w*\b"
+    r"|\bnot (?:committed|pushed|merged)\b"
+    r"|\bwork(?:ing )?(?:tree|directory)\b|\bcurrently\b|\bnow on (?:branch )?`",
     re.I,
 )
 _DENIES = re.compile(r"^\W*no\b(?=[,.!]|\W+(?:that|it|this|the)\b)", re.I)
@@ -99,12 +135,14 @@ _HEDGED = re.compile(
     r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
-# Not done, or the finding of a review: "Medium: it now exits with 0".
+# Not done, missing, left as it was, or the finding of a review: "Medium: it now exits with 0".
 _NOT_DONE = re.compile(
-    r"\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
+    r"^\W*(?:no|there (?:is|are|was|were) no) |\b(?:left|kept|remains?|stays?)\b.{0,60}\b(?:untouched|unchanged|alone"
+    r"|as[- ]is|intact)\b|\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
     r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
     re.I,
 )
+_FINDING = re.compile(r"^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:", re.I)
 _DONE_VERBS = (
     "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
@@ -113,14 +151,20 @@ _DONE_VERBS = (
     "|restored|reverted|reviewed|rewrote|reworked|set|simplified|split|squashed|staged|stopped|switched|tagged"
     "|tightened|updated|upgraded|verified|wired|wrapped|wrote"
 )
-_RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_DONE_VERBS})\b", re.I)
+# "Set the key and run it" is an order.
+_RESULT_START = re.compile(
+    r"^\W*(?:[\w@-]*[./][\w./@-]*`?(?: \([^)]{1,40}\))?(?: ?[—–:]| -) (?:now )?)?"  # "`src/tail.py` — added a knot"
+    rf"(?:all |both |everything |successfully )?(?!set\b|split\b)(?:{_DONE_VERBS})\b",
+    re.I,
+)
 _RESULT = re.compile(
     r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then| successfully)*"
     r" (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
     r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
-    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
+    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| both| \w+ly| already)* (?:{_DONE_VERBS})\b"
     r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
     r"|clean|complete|up to date)\b"
+    r"|\b(?:is|are) now (?:an?|one|the|two|three|four|in|at|part of)\b"
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )
@@ -128,6 +172,7 @@ _RESULT = re.compile(
 _PROVEN = re.compile(
     r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
     r"|tests|lint|all (?:[\w-]+ )?(?:tests|checks)|created and switched|switched|checked out|created (?:the )?branch"
+    r"|the commit (?:`[0-9a-f]+` )?(?:has been|was) (?:created|made)"
     r")\b",
     re.I,
 )
@@ -143,6 +188,8 @@ _INCOMPLETE = re.compile(
 )
 # The agent looked at something or tried it out: no result.
 _LOOKS = re.compile(r"^\W*I (?:also |then |just )?(?:ran|reran|checked|looked|read|reviewed|tested|tried)\b", re.I)
+_LIST_ITEM = re.compile(r"(\s*)(?:[-*+•]|\d{1,2}[.)])\s+\S")
+_MAX_LIST_ITEMS = 3
 _MIN_STEM_CHARS = 4
 # File names that are everyday words, so a sentence with one of them need not be about the file.
 _GENERIC_STEM_TEXT = (
@@ -150,6 +197,8 @@ _GENERIC_STEM_TEXT = (
     " package changelog state plan notes build install server client page home data"
 )
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
+# Where an agent keeps plans, memories and scratch files: below a hidden folder, or in a scratchpad.
+_AGENT_FOLDER = re.compile(r"/\.[\w-]+/|/scratchpad/")
 # What a command removes, or moves to another place.
 _REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )(?:rm\s+([^;&|\n]*)|mv\s+([^;&|\n]*)\s[^\s;&|]+)", re.M)
 _PATCH_REMOVES = re.compile(r"^(?:\*\*\* Delete File: |D )(\S[^\n]*)$", re.M)
@@ -161,7 +210,7 @@ _REWRITES_HISTORY = re.compile(
 )
 _REWRITES_NOTHING = re.compile(r"\bup[ -]to[ -]date\b")
 _FORCED_PUSH = re.compile(r"^ *\+ ([0-9a-f]{7,40})\.\.\.[0-9a-f]{7,40} ", re.M)  # + old...new branch -> branch
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
+_QUOTED_OR_HEADING = re.compile(r"^\s*(?:>|#{1,6} ).*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
     r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
@@ -231,10 +280,10 @@ def list_removed_paths(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths inside the project, or all if there are none."""
+    """Return the paths inside the project, then those outside that are no agent's own files."""
     all_paths = list(paths)
     inside = [path for path in all_paths if not path.startswith(("/", "~", "..")) and ":" not in path]
-    return inside or all_paths
+    return [*inside, *(path for path in all_paths if path not in inside and not _AGENT_FOLDER.search(path))]
 
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
@@ -318,6 +367,11 @@ def _is_acknowledgement(sentence: str) -> bool:
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
 
 
+def is_finding(sentence: str) -> bool:
+    """Return whether a sentence is the finding of a review, which names its severity: "High: the reel never stops"."""
+    return _FINDING.match(sentence) is not None
+
+
 def find_causes(message: str, *, answers_why: bool = False) -> list[str]:
     """Return the sentences that state a cause as a fact.
 
@@ -334,8 +388,8 @@ def find_causes(message: str, *, answers_why: bool = False) -> list[str]:
 
 
 def _is_dangling(sentence: str) -> bool:
-    """Return whether a sentence names neither its subject nor anything of the code."""
-    return bool(_DANGLES.match(sentence)) and not _NAME.search(sentence)
+    """Return whether a sentence goes on with another one, or names neither its subject nor anything of the code."""
+    return bool(_CONTINUES.match(sentence)) or (bool(_DANGLES.match(sentence)) and not _NAME.search(sentence))
 
 
 def is_refuted(message: str, next_prompt: str) -> bool:
@@ -344,6 +398,26 @@ def is_refuted(message: str, next_prompt: str) -> bool:
     # After a question "no" only answers it.
     is_denied = bool(_DENIES.match(reply)) and not message.rstrip().endswith("?")
     return is_denied or bool(_REFUTES.search(reply))
+
+
+def is_taken_back(message: str, next_prompt: str) -> bool:
+    """Return whether the next prompt wants something other than what was just done, or says that it was wrong."""
+    return is_refuted(message, next_prompt) or bool(_RECONSIDERS.match(next_prompt[:_REPLY_CHARS].replace("’", "'")))
+
+
+def is_taken_out(sentence: str, later_prompt: str) -> bool:
+    """Return whether a later prompt orders to remove what a sentence names: "remove the ribbons please"."""
+    words = {word[:_STEM_CHARS] for word in re.findall(r"[a-z]{4,}", sentence.lower())}
+    for removed in _TAKES_OUT.findall(later_prompt[: 2 * _REPLY_CHARS]):
+        removed_words = set(re.findall(r"[a-z]{4,}", removed.lower())) - _GENERIC_WORDS
+        if words.intersection(word[:_STEM_CHARS] for word in removed_words):
+            return True
+    return False
+
+
+def tells_state(sentence: str) -> bool:
+    """Return whether a sentence tells a state that the next call may change: "`main` is checked out"."""
+    return _STATE.search(sentence) is not None
 
 
 def takes_back_cause(message: str) -> bool:
@@ -385,9 +459,25 @@ def find_results(message: str, *, is_proven: bool = True) -> list[str]:
     ]
 
 
+def list_sibling_results(message: str, sentence: str) -> list[str]:
+    """Return the results that the other items of a list report; empty if the sentence is in no list item."""
+    items = [(len(match[1]), line) for line in message.splitlines() if (match := _LIST_ITEM.match(line))]
+    results = [(depth, reported[0]) for depth, line in items if (reported := find_results(line))]
+    depths = [depth for depth, result in results if result == sentence]
+    return [result for depth, result in results if depth in depths[:1] and result != sentence]
+
+
+def quote_results(results: Sequence[str], count: int, max_chars: int) -> str:
+    """Quote the first of `count` results, and as many others as fit: one item must not stand for the whole list."""
+    shown = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars)[:_MAX_LIST_ITEMS]
+    if count == len(shown):
+        return join_names(shown, count, quote="“{}”")
+    return f"{', '.join(f'“{line}”' for line in shown)} and {count - len(shown)} more"
+
+
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:
     """Return the factual statements of an answer, without questions, plans, headings and quotations."""
-    spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
+    spoken = _QUOTED_OR_HEADING.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
     sentences = [line.lstrip("✅☑✔✓•—– ") for line in split_sentences(spoken)]
     if with_list_leads:
         sentences = [_end_list_lead(sentence) if sentence.endswith(":") else sentence for sentence in sentences]

@@ -12,7 +12,12 @@ from itertools import chain
 
 from hardwon.agents.fields import get_text
 from hardwon.distil import phrasing, tool_actions
-from hardwon.distil.failure_fixes import describe_failure, find_failure_fixes, find_standing_failures
+from hardwon.distil.failure_fixes import (
+    describe_failure,
+    find_failure_fixes,
+    find_standing_failures,
+    is_sandboxed,
+)
 from hardwon.distil.observations import find_opened_pull, quote_code
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.text.excerpts import (
@@ -30,10 +35,18 @@ _MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that t
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 800, 1_600
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 5, 6, 10, 3
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = (
+    20,
+    3,
+    2,
+    5,
+    6,
+    10,
+    3,
+)
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
-_MIN_SHARED_WORDS = 3
+_MIN_SHARED_WORDS, _REPEATED_SHARE = 3, 0.7
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
 _ACTING_KINDS = ("saved", "check", "ran", "changed")
 WORKING_KINDS = ("saved", "ran", "changed")
@@ -45,6 +58,8 @@ _CHATTER = re.compile(
 )
 _EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
+_ASKS_WHY = re.compile(r"\b(?:why|how come|what (?:caused|causes))\b", re.I)
+_TELLS_COMMIT = re.compile(r"^\W*(?:committed|amended|commit\b)", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 MAX_STEP_CHARS = 300
@@ -271,11 +286,15 @@ def _list_findings(
     """Return causes that name something of their turn, fixed failures, and decisions."""
     next_prompts = [*(turn.prompt for turn in turns[1:]), ""]
     causes = []
-    for turn, actions, next_prompt in zip(turns, actions_by_turn, next_prompts, strict=True):
+    for number, (turn, actions, next_prompt) in enumerate(zip(turns, actions_by_turn, next_prompts, strict=True)):
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
         is_answer = not _count_work(actions)  # the turn only answers a question
-        for sentence in phrasing.find_causes(turn.final_message):
+        is_followed = any(map(_count_work, actions_by_turn[number + 1 :]))
+        answers_why = bool(_ASKS_WHY.search(turn.prompt[:_MAX_LINE_CHARS]))
+        for sentence in phrasing.find_causes(turn.final_message, answers_why=answers_why):
+            if is_followed and phrasing.is_finding(sentence):
+                continue  # later work may have fixed it
             is_specific = "`" in sentence or phrasing.count_names(sentence, actions)
             if is_answer or is_specific or phrasing.is_failure_cause(sentence):
                 causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
@@ -285,7 +304,18 @@ def _list_findings(
         if "problem-solution" in observation.concepts and observation.title
     ]
     decisions = [f"“{observation.title}”" for observation in observations if observation.type == "decision"]
+    causes = _drop_repeated(causes)
     return [*causes[-_MAX_CAUSES:], *fixes[-_MAX_CAUSES:], *decisions]
+
+
+def _drop_repeated(lines: Sequence[str]) -> list[str]:
+    """Return the lines without those that a later one says again in nearly the same words."""
+    unique_lines = list[str]()
+    for line in reversed(lines):
+        words = tokenize(line)
+        if not any(len(words & tokenize(later)) >= _REPEATED_SHARE * len(words) for later in unique_lines):
+            unique_lines.append(line)
+    return unique_lines[::-1]
 
 
 def _tell_fix(observation: Observation) -> str:
@@ -302,8 +332,11 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     all_actions = chain.from_iterable(actions_by_turn)
     if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
         return []
-    results: list[tuple[int, str]] = []
-    for turn, actions in zip(turns, actions_by_turn, strict=True):
+    results: list[tuple[int, list[str]]] = []
+    hashes = [commit.short_hash for _, commit in phrasing.list_commits(list(chain.from_iterable(actions_by_turn)))]
+    for index, (turn, actions) in enumerate(zip(turns, actions_by_turn, strict=True)):
+        if _is_overtaken(turns, actions_by_turn, index):
+            continue
         work = _count_work(actions)
         is_review = bool(_REVIEWS.search(turn.prompt[:_MAX_LINE_CHARS])) and not any(
             action.kind in ("changed", "saved") for action in actions
@@ -311,17 +344,43 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         is_report = (work or turn is turns[-1]) and not is_review
         is_proven = any(action.tally or tool_actions.parse_commits(action.text) for action in actions)
         sentences = phrasing.find_results(turn.final_message, is_proven=is_proven) if is_report else []
+        # "Committed as `1a2b3c4`" says again what is told of the commit.
+        sentences = [line for line in sentences if not _TELLS_COMMIT.match(line) or not any(map(line.count, hashes))]
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
-        count, sentence = max(counted, key=lambda item: item[0])
-        if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
-            results.append((work, f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"))
+        later_work = zip(turns[index + 1 :], actions_by_turn[index + 1 :], strict=True)
+        later_prompts = [later.prompt for later, later_actions in later_work if _count_work(later_actions)]
+        counted = [item for item in counted if not _is_outdated(item[1], later_prompts)]
+        lines = list[str]()
+        for count, sentence in sorted(counted, key=lambda item: -item[0]):
+            siblings = phrasing.list_sibling_results(turn.final_message, sentence)
+            is_telling = count or (not lines and len(sentence.split()) >= _MIN_UNNAMED_WORDS)
+            if is_telling and not (lines and siblings):  # the list is told or counted already
+                lines.append(phrasing.quote_results([sentence, *siblings], 1 + len(siblings), _MAX_QUOTE_CHARS))
+        if lines:
+            results.append((work, lines))
     if not results:
         return []
     last = len(results) - 1
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
-    return [results[index][1] for index in sorted({*busiest, last})]
+    told = [results[index][1][0] for index in sorted(busiest)]
+    return [*told, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
+
+
+def _is_outdated(sentence: str, later_prompts: Sequence[str]) -> bool:
+    """Return whether later work may have changed the state that a sentence tells, or removed what it names."""
+    if later_prompts and phrasing.tells_state(sentence):
+        return True
+    return any(phrasing.is_taken_out(sentence, prompt) for prompt in later_prompts)
+
+
+def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], index: int) -> bool:
+    """Return whether the next turn takes back what was done in a turn and does something else."""
+    following = index + 1
+    if following == len(turns) or not _count_work(actions_by_turn[following]):
+        return False
+    return phrasing.is_taken_back(turns[index].final_message, turns[following].prompt)
 
 
 def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
@@ -335,6 +394,8 @@ def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
     lines = [
         f"Committed {commit.short_hash}: “{shorten_line(commit.subject, 90)}”" for commit in commits[-_MAX_COMMITS:]
     ]
+    subjects = [subject for _, subject in phrasing.list_unreported_commits(actions)]
+    lines += [f"Committed “{shorten_line(subject, 90)}”" for subject in subjects[-_MAX_COMMITS:]]
     lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
     if changed_paths:
         lines.append(f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}")
@@ -379,9 +440,9 @@ def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> l
     lines = []
     for fix in standing[-3:]:
         action = fix.failed_actions[-1]
-        reason = shorten_line(describe_failure(action), 140)
-        line = f"{quote_code(action.label, 90)} fails"
-        lines.append(f"{line}: {reason}" if reason else line)
+        # Without a reason it may be the surroundings that failed, such as a package manager that asks for a terminal.
+        if (reason := describe_failure(action)) and not is_sandboxed(action):
+            lines.append(f"{quote_code(action.label, 90)} fails: {shorten_line(reason, 140)}")
     return lines
 
 

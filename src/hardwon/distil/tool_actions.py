@@ -67,7 +67,8 @@ _COMMIT_MESSAGE = re.compile(
     r"""\bgit commit\b[^\n]*?\s(?:-\w*m|--message)[ =]*"""
     r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
 )
-_QUIET_OPTIONS = frozenset(("-q", "--quiet"))
+_QUIET_OPTION = re.compile(r"-[a-z]*q[a-z]*|--quiet")
+_RAN_NOTHING = re.compile(r"\bno tests? (?:were |was )?(?:found|ran|run|to run|collected|executed)\b", re.I)
 _CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
 _DIFF_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
 _PULL_REQUEST = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
@@ -110,6 +111,7 @@ _RUNNER_WORDS = (
     " rush lerna moon dart flutter mix sbt lein zig tsx pre-commit"
 )
 _CHECK_RUNNERS = frozenset(_RUNNER_WORDS.split())
+_INSTALL_COMMANDS = frozenset(("add", "i", "install", "remove", "uninstall", "upgrade"))
 # Tools of the agents' own bookkeeping.
 _SILENT_TOOL_WORDS = (
     "TodoWrite TodoRead TaskCreate TaskUpdate TaskList TaskGet TaskStop KillShell KillBash TaskOutput"
@@ -264,7 +266,7 @@ def find_unreported_commit(action: ToolAction) -> str:
     # Behind `;`, `|` or `||` the exit code need not be that of the commit.
     is_certain = bool(commits) and not _HIDES_EXIT_CODE.search(working_commands.get_command_code(command))
     is_silent = not action.text.strip() and any(
-        part.program != "git" or _QUIET_OPTIONS & set(part.words) for part in commits
+        part.program != "git" or any(map(_QUIET_OPTION.fullmatch, part.words)) for part in commits
     )
     has_confirmation = is_silent or bool(_CONFIRMS_COMMIT.search(action.text))
     if not is_certain or not has_confirmation or failures.has_failure_words(action.text[:_MAX_INSPECTED_CHARS]):
@@ -457,7 +459,7 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
         failed = True
     # Behind `;` or `|` the exit code is that of another program, so a check that complains may have failed.
     may_be_hidden = kind == "check" and not failed and not tally and _HIDES_EXIT_CODE.search(command)
-    if may_be_hidden and _has_complaint(text):
+    if (may_be_hidden and _has_complaint(text)) or (kind == "check" and not tally and _RAN_NOTHING.search(text)):
         kind = "ran"
     return ToolAction(call, kind, label, written_paths, **{**fields, "failed": failed}, tally=tally)
 
@@ -509,7 +511,8 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
     if _HELP_ARGUMENTS.intersection(part.words[1:4]):
         return "looked"
     names = {part.program, *re.split(r"[\s:]+", " ".join(words[:4]))}
-    runs_check = part.program in _CHECK_RUNNERS and bool(_CHECK_COMMANDS & names)
+    is_install = subcommand in _INSTALL_COMMANDS or (part.program, subcommand) == ("npm", "ci")
+    runs_check = part.program in _CHECK_RUNNERS and bool(_CHECK_COMMANDS & names) and not is_install
     if part.program not in _CHECK_COMMANDS and not runs_check:
         return "ran"
     is_only_formatter = _FORMATTERS & names and not _CHECK_COMMANDS & (names - _FORMATTERS)

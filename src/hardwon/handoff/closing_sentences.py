@@ -33,6 +33,13 @@ _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no hea
 _MAX_ITEM_WORDS = 4  # "Kite Tail — the ribbon behind it." is an item of a list
 _MIN_FINDING_WORDS = 6  # a shorter line with a severity is a heading
 _QUOTATION_MARKS = "\"'“‘"  # a sentence that opens with one is a text that the agent proposes
+# The numbered items of a section of a review, up to its next heading.
+_FINDINGS_SECTION = re.compile(
+    r"^(?:#{1,4} +|\*\*)(?:\w+ )?(?:findings|issues)(?: found)?:?(?:\*\*)?:?\s*$"
+    r"(?P<body>.*?)(?=^#|^\*\*\w[^\n]*\*\*:?$|\Z)",
+    re.I | re.M | re.S,
+)
+_NUMBERED_ITEM = re.compile(r"^\d{1,2}[.)]\s+(\S.*)$", re.M)
 # The report of Codex's own /review, which its transcript adds to the exchange before.
 _CODEX_REVIEW = re.compile(r"^(?:Review comment|Full review comments):$", re.M)
 
@@ -81,10 +88,18 @@ def _find_review_verdict(message: str) -> str:
 
     A review also describes what it read ("adds a cache"), which is not its outcome.
     """
-    sentences = split_sentences(message)
-    findings = [line for line in sentences if FINDINGS.match(line) and len(line.split()) >= _MIN_FINDING_WORDS]
-    verdicts = [line for line in sentences if VERDICTS.search(line) and _is_complete_sentence(line)]
-    return next(iter((*findings, *verdicts)), "")
+    verdicts = [line for line in split_sentences(message) if VERDICTS.search(line) and _is_complete_sentence(line)]
+    return next(iter((*list_review_findings(message), *verdicts)), "")
+
+
+def list_review_findings(message: str) -> list[str]:
+    """Return the findings of a review: sentences that open with a severity, else the items below "Findings"."""
+    findings = [line for line in split_sentences(message) if FINDINGS.match(line)]
+    if not findings:
+        section = _FINDINGS_SECTION.search(message)
+        items = _NUMBERED_ITEM.findall(section["body"]) if section else []
+        findings = [sentences[0] for item in items if (sentences := split_sentences(item))]
+    return [line for line in findings if len(line.split()) >= _MIN_FINDING_WORDS]
 
 
 def _find_cause(message: str, request: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hardwon import clock
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
-from hardwon.handoff import open_work, prompt_requests, session_facts, session_results, topic_outcomes, transcript_story
+from hardwon.handoff import prompt_requests, session_facts, session_results, topic_outcomes, transcript_story
 from hardwon.handoff.handoffs import (
     CONTRADICTIONS_HEADING,
     FIRST_LEAD,
@@ -23,11 +23,14 @@ from hardwon.handoff.handoffs import (
     SAID_LEAD,
     THEN_LEAD,
 )
+from hardwon.handoff.open_ends import MAX_OPEN_ENDS, list_open_ends, list_uncommitted_changes
+from hardwon.handoff.phrases import UNPUSHED
 from hardwon.handoff.session_facts import SessionFacts, Topic
 from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
+from hardwon.shell.working_commands import is_read_only
 from hardwon.store.reflections import Evidence, Finding, SuggestedMemory
 from hardwon.text.excerpts import shorten_line, to_plain_line
 from hardwon.text.similarity import find_negated_words, is_same_statement, tokenize
@@ -54,6 +57,7 @@ _GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
 _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
 # A permission prompt, or a refusal that ends in a question, is no mistake.
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
+_CODE = re.compile(r"`([^`]+)`")
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
@@ -94,9 +98,8 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         return _build_silent_draft(story)
     topics = topic_outcomes.list_topics(facts)
     results = session_results.list_results(facts, "\n".join(topic.text for topic in topics))
-    open_ends = drop_near_duplicates([*open_work.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)])[
-        : open_work.MAX_OPEN_ENDS
-    ]
+    open_ends = [*list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
+    open_ends = drop_near_duplicates(open_ends)[:MAX_OPEN_ENDS]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -185,7 +188,8 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     words = prompt_requests.find_topic_words(topic.request)
     if len(words) >= _MIN_TOPIC_WORDS:
         return topic.request
-    outcome = to_plain_line(topic_outcomes.describe_outcome(facts, topic).text).strip("“”")
+    outcome = to_plain_line(topic_outcomes.describe_outcome(facts, topic).text)
+    outcome = outcome.removeprefix("“").partition("”")[0]  # the first sentence of several
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
     if request and words:
@@ -230,11 +234,13 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     if last_commit:
         action, commit = last_commit
         is_pushed = session_results.is_pushed(facts, action)
-        text = f"The last commit is {commit.short_hash} on {commit.branch}{', pushed' if is_pushed else ''}"
+        is_unpushed = not is_pushed and bool(UNPUSHED.search(facts.turns[-1].final_message))
+        state = ", pushed" if is_pushed else ", not pushed" if is_unpushed else ""
+        text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
         if is_pushed or not any(commit.short_hash[:7] in step.text for step in steps):
             statements.append(Statement(text, session_facts.cite_action(facts, action, commit.short_hash)))
     if not phrasing.list_commits(facts.actions):  # else they are an open end
-        statements += open_work.list_uncommitted_changes(facts)
+        statements += list_uncommitted_changes(facts)
     lead = FIRST_LEAD
     for step in steps:
         statements.append(Statement(f"{lead}{step.text}", step.evidence))
@@ -315,7 +321,11 @@ def _is_within(text: str, other: str) -> bool:
 def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
     """Return the best corrections of the session as suggested lessons."""
     episodes = sorted(
-        (candidate for candidate in find_episodes(story.steps) if candidate.score >= MIN_LESSON_SCORE),
+        (
+            candidate
+            for candidate in find_episodes(story.steps)
+            if candidate.score >= MIN_LESSON_SCORE and not _may_show_something_else(candidate)
+        ),
         key=lambda candidate: -candidate.score,
     )
     lessons = dict[tuple[str, str], SuggestedLesson]()
@@ -323,10 +333,26 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
         lesson = _build_lesson(story, episode)
         problem_start = lesson.problem[:_COMPARED_CHARS]
         solution_start = lesson.solution[:_COMPARED_CHARS]
+        is_elided = '"…"' in lesson.solution  # a program of several lines
         repeats_itself = problem_start in lesson.solution or solution_start in lesson.problem
-        if not repeats_itself and not _NO_LESSON.search(lesson.problem) and not lesson.solution.endswith("?"):
+        if (
+            not (repeats_itself or is_elided)
+            and not _NO_LESSON.search(lesson.problem)
+            and not lesson.solution.endswith("?")
+        ):
             lessons.setdefault((lesson.problem, lesson.solution), lesson)
     return list(lessons.values())[:MAX_LESSONS]
+
+
+def _may_show_something_else(episode: Episode) -> bool:
+    """Return whether a command that only looks is replaced by another form of looking.
+
+    That the program accepts `cat -v` where it refused `cat -A` does not tell that it shows what was wanted.
+    """
+    if not episode.cure or not episode.cure.command or not is_read_only(episode.cure.command):
+        return False
+    named_words = {word for code in _CODE.findall(episode.solution) for word in code.split()}
+    return not named_words.isdisjoint(episode.added_arguments)
 
 
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:

@@ -42,6 +42,27 @@ _FILLER = r"(?:(?:and|but|so|or|well|wait|ok(?:ay)?|yes|yeah|sure|hm+)\b\W*)*"
 
 # What a request opens with; what it pastes below is material, not the request.
 ORDERS = PhraseTable(rf"^\W*{_POLITE}ROWS\b", ((_ORDER_VERBS, "please rename the tail of the kite"),))
+# Look at something; the change that a later "ok, do it" starts is another request.
+LOOK_ORDERS = PhraseTable(
+    rf"^\W*{_FILLER}{_POLITE}ROWS\b",
+    (
+        (
+            "analy[sz]e|audit|check|compare|debug|describe|explain|explore|find|investigate|look|plan|propose|read"
+            "|reproduce|review|suggest|summari[sz]e|think|verify",
+            "investigate the sway",
+        ),
+    ),
+)
+CHANGE_VERBS = PhraseTable(
+    r"\bROWS\b",
+    (
+        (
+            "add|address|bump|change|clean|correct|create|delete|drop|extract|fix|implement|improve|merge|migrate|move"
+            "|refactor|remove|rename|replace|resolve|rewrite|simplify|split|update|upgrade|write",
+            "check the reel and fix it",
+        ),
+    ),
+)
 # The agent writes the thing itself, so that an answer without any work is that thing and tells no outcome.
 ORDERS_TEXT = PhraseTable(
     rf"^\W*{_POLITE}ROWS\b", (("add|create|draft|generate|implement|make|spawn?|suggest|write", "write a poem"),)
@@ -85,19 +106,6 @@ RESTRAINS = PhraseTable(
     (
         (r"(?:there(?:'s| is) )?no need to", "no need to look at the tail of the other kite"),
         (r"(?:never|don't) (?:mind|bother|worry)", "never mind the tail"),
-    ),
-)
-# Wants something other than what was just done.
-RECONSIDERS = PhraseTable(
-    rf"^\W*{_FILLER}ROWS",
-    (
-        (r"(?:on second thoughts?|thinking (?:about it )?again|actually)\b", "hm, thinking again, keep the tail"),
-        (
-            r"(?:let'?s |can (?:we|you) |please )*(?:put|change|switch|roll|bring) (?:it|that|this|them) back\b",
-            "put it back",
-        ),
-        (r"(?:let'?s |can (?:we|you) |please )*(?:revert|undo) (?:it|that|this|them|the|your)\b", "please revert that"),
-        (r"(?:let'?s |can we )*(?:do|try|use) (?:this|that|\S+) instead\b", "let's use silk instead"),
     ),
 )
 # Hands over material for the request before.
@@ -172,6 +180,7 @@ VAGUE = PhraseTable(
             r"I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$",
             "I've completed the task.",
         ),
+        ("I(?:'ve| have) got", "I've got the tail and its seam."),
         ("I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over)", "I looked at it."),
     ),
 )
@@ -246,6 +255,30 @@ VERDICTS = PhraseTable(
         ),
     ),
 )
+# Tells how checks ended.
+CLAIMS_CHECKS = PhraseTable(
+    ROWS,
+    (
+        (
+            r"\b(?:tests?|lint\w*|checks?|builds?|type-?check\w*|suite)\b[^.;\n]{0,60}\b(?:pass(?:es|ed)?|clean\w*|green)\b",
+            "All 12 tests pass.",
+        ),
+        (r"\b(?:passes|passed)\b[^.;\n]{0,40}\b(?:tests?|lint|checks?|suite)\b", "It passed all checks."),
+    ),
+)
+DENIES_CHECKS = PhraseTable(
+    r"\bROWS\b",
+    (
+        (
+            "(?:should|would|will|once|if|when|until|to|let me|let's|make sure|ensure|except|but)",
+            "Once tests pass, push.",
+        ),
+        (
+            r"not|n't|fail(?:s|ed|ing|ures?)?(?<!0 failures)(?<!0 failed)(?<!0 fail)|pre-?existing",
+            "Two tests do not pass.",
+        ),
+    ),
+)
 NAMES_SAVED_WORK = PhraseTable(r"\bROWS", (("commit|push|merge|PR|pull request", "I pushed the tail."),))
 
 # --- What a task, a check or a command is ---
@@ -273,14 +306,6 @@ LITTLE_TALLIES = PhraseTable(
         ("1 pass", "1 passed"),
     ),
 )
-# The agent's sandbox forbade it, so it is no open failure of the project.
-SANDBOXED = PhraseTable(
-    ROWS,
-    (
-        (r"operation not permitted|\bEPERM\b", "listen EPERM"),
-        ("sandbox[- ](?:denied|restrict)", "sandbox-denied"),
-    ),
-)
 # Make or move commits, so that the last reported hash may be outdated.
 MOVES_HEAD = PhraseTable(
     r"\bgit\b[^|;&\n]*\bROWS\b", (("commit|rebase|reset|merge|cherry-pick|revert|pull", "git pull --rebase"),)
@@ -293,6 +318,11 @@ MOVES_CHANGES = PhraseTable(
         ("stash|restore|checkout|switch|clean", "git stash"),
     ),
 )
+# Puts changes aside, to run something without them, and takes them back.
+RESTORES_CHANGES = PhraseTable(
+    ROWS, ((r"\bgit\b[^|;&\n]*\bstash\b(?:.|\n)*\bgit\b[^|;&\n]*\bstash pop\b", "git stash; make; git stash pop"),)
+)
+UNPUSHED = PhraseTable(r"\bROWS\b", (("unpushed", "still unpushed"), (r"not (?:yet )?pushed", "not pushed")))
 PUSHES = PhraseTable(
     r"\bgit\b[^|;&\n]*\bROWS\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))", (("push", "git push -u origin main"),)
 )

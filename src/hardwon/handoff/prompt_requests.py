@@ -10,7 +10,9 @@ from hardwon.distil.phrasing import is_pasted_line, strip_severity
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
     ASKS_FOR_WORK,
+    CHANGE_VERBS,
     HANDS_OVER,
+    LOOK_ORDERS,
     NAMES_WORK,
     NO_REQUEST,
     NODS,
@@ -240,6 +242,16 @@ def only_saves(text: str) -> bool:
 def wants_answer(request: str) -> bool:
     """Return whether a request is a question; "can you add it?" is an order."""
     return not ASKS_FOR_WORK.search(request) and (request.endswith("?") or bool(QUESTIONS.match(request)))
+
+
+def asks_to_look(request: str) -> bool:
+    """Return whether a request is a question, or an order to look at something and to change nothing."""
+    return wants_answer(request) or (bool(LOOK_ORDERS.match(request)) and not CHANGE_VERBS.search(request))
+
+
+def orders_change(request: str) -> bool:
+    """Return whether a request names a change, also by a verb that no table has: "Lengthen the seam"."""
+    return bool(CHANGE_VERBS.search(request)) or (bool(_ACTS_ON.match(request)) and not LOOK_ORDERS.match(request))
 
 
 def asks_for_work(request: str) -> bool:

@@ -11,8 +11,15 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
-from hardwon.handoff.phrases import QUESTIONS
-from hardwon.handoff.prompt_requests import hands_over, has_output, is_pasted, is_trivial_request, read_request
+from hardwon.handoff.prompt_requests import (
+    asks_to_look,
+    hands_over,
+    has_output,
+    is_pasted,
+    is_trivial_request,
+    orders_change,
+    read_request,
+)
 from hardwon.handoff.statements import Statement
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflections import Evidence
@@ -88,8 +95,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
             # Its answer is about the pasted text, not about the request before.
             topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
-        # "ok, do it" after the answer to a question starts work that the question did not ask for.
-        follows_answer = bool(topics) and bool(QUESTIONS.match(topics[-1].request)) and not topics[-1].has_changes
+        # "ok, do it" after an answer or an analysis starts work that the request before did not ask for.
+        follows_answer = bool(topics) and not topics[-1].has_changes and _is_answered(topics[-1], exchanges[number - 1])
         starts_work = is_changed and follows_answer
         if starts_work and not is_command and names_nothing:
             topics.append(Topic("", exchange.prompt, number, number, weight + 1, is_changed))
@@ -104,6 +111,12 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
         else:
             topics.append(Topic(request, source, number, number, weight + 1, is_changed))
     return tuple(topics)
+
+
+def _is_answered(topic: Topic, exchange: Exchange) -> bool:
+    """Return whether a topic asks for no change, as a question does, or a request to which the agent offers one."""
+    has_offer = bool(exchange.steps) and exchange.steps[-1].text.rstrip().endswith("?")
+    return asks_to_look(topic.request) or (has_offer and not orders_change(topic.request))
 
 
 def _weigh_action(action: ToolAction) -> int:

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import parse_check_targets
+from hardwon.distil.summaries import WORKING_KINDS
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.handoff import transcript_story
 from hardwon.handoff.phrases import (
     ASKS_TO_GO_ON,
+    CLAIMS_CHECKS,
     DECISIONS,
+    DENIES_CHECKS,
     LITTLE_TALLIES,
     MOVES_HEAD,
     PUSHES,
@@ -20,9 +23,9 @@ from hardwon.handoff.phrases import (
     SINGLE_TESTS,
     STARTS_BACK,
 )
-from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step, is_unfinished
+from hardwon.handoff.session_facts import SessionFacts, cite_action, cite_step, has_changes, is_unfinished, quote_agent
 from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, drop_near_duplicates, quote_text
-from hardwon.text.excerpts import shorten_line
+from hardwon.text.excerpts import shorten_line, split_sentences
 
 _MAX_COMMITS, _MAX_PULL_REQUESTS, _MAX_CAUSES, _MAX_DECISIONS = 5, 2, 3, 5
 _MAX_PROMPT_DECISIONS = 2  # of one prompt
@@ -53,7 +56,31 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     passed_check = _find_final_check(facts)
     if passed_check:
         statements.append(_describe_passed_check(facts, passed_check))
+    elif claimed_check := _quote_claimed_check(facts):
+        statements += [] if claimed_check.text.strip("“”") in told_text else [claimed_check]
     return statements
+
+
+def _quote_claimed_check(facts: SessionFacts) -> Statement | None:
+    """Quote what the agent says of the checks after the last change; None if it says nothing or one failed last.
+
+    Their results may not be seen: a hook of `git commit` ran them, or their output went through a filter.
+    """
+    changing = [number for number, actions in enumerate(facts.actions_by_turn) if has_changes(actions)]
+    if not changing:
+        return None
+    number = changing[-1]
+    checks = [action for action in facts.actions_by_turn[number] if action.kind == "check"]
+    following = facts.turns[number + 1].prompt if number + 1 < len(facts.turns) else ""
+    message = facts.turns[number].final_message
+    if (checks and checks[-1].failed) or phrasing.is_taken_back(message, following):
+        return None
+    for sentence in split_sentences(message):
+        is_claim = CLAIMS_CHECKS.search(sentence) and not DENIES_CHECKS.search(sentence)
+        if is_claim and sentence.endswith((".", "!")) and not STARTS_BACK.match(sentence):
+            statement = quote_agent(facts, shorten_line(sentence, MAX_LINE_CHARS), (facts.exchanges[number],))
+            return statement and Statement(quote_text(statement.text, MAX_LINE_CHARS), statement.evidence)
+    return None
 
 
 def _find_final_check(facts: SessionFacts) -> ToolAction | None:
@@ -136,6 +163,11 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
                     final_causes.append(statement)
                 elif phrasing.is_root_cause(line, has_fault=has_fault):
                     earlier_causes.append(statement)
+        is_followed = any(
+            action.kind in WORKING_KINDS for actions in facts.actions_by_turn[number + 1 :] for action in actions
+        )
+        if is_followed:
+            final_causes = [cause for cause in final_causes if not phrasing.tells_state(cause.text)]
         # What the agent names on the way to the answer holds only until it names the next.
         is_cut_off = number == len(facts.exchanges) - 1 and is_unfinished(facts)
         causes += final_causes or ([] if is_cut_off else earlier_causes[-1:])

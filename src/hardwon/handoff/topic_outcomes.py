@@ -8,10 +8,16 @@ from fnmatch import fnmatch
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
-from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
+from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message, list_review_findings
 from hardwon.handoff.handoffs import OUTCOME_ARROW
-from hardwon.handoff.phrases import POINTS_BACK, RECONSIDERS, REVIEWS
-from hardwon.handoff.prompt_requests import find_stems, find_topic_words, only_saves, wants_answer
+from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
+from hardwon.handoff.prompt_requests import (
+    find_stems,
+    find_topic_words,
+    is_trivial_request,
+    only_saves,
+    wants_answer,
+)
 from hardwon.handoff.session_facts import (
     SessionFacts,
     Topic,
@@ -26,12 +32,16 @@ from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, quote_text
 from hardwon.text.excerpts import join_names, shorten_line
 
 _MAX_TOPICS, _MAX_FILES = 6, 8
+_REPLACING_EXCHANGES = 2  # a question about what was done, then what to do instead
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
 _FILE_NAME = re.compile(r"[\w.@/-]*\w\.[A-Za-z]\w{0,7}\b")
 # "Removed the two videos `assets/a.mp4` and …": what stands directly behind the verb.
 _TELLS_REMOVAL = re.compile(
     r"\b(?:removed|deleted|dropped|git rm)\b((?:\W+(?!from\b|in\b|of\b|to\b)[\w./@-]+){1,6})", re.I
 )
+_INSTEAD = re.compile(r"\binstead\b(?! of (?:failing|crashing|being)\b)", re.I)
+# "renamed from `kite/tail` to `kite/ribbon`"
+_RENAMES = re.compile(r"\bfrom `([\w@./:-]{3,80})` to `([\w@./:-]{3,80})`")
 # An outcome that itself tells of a removal still holds: "Deleted `start.py`".
 _SAYS_GONE = re.compile(r"\b(?:removed?|delet\w+|dropp?\w*|gone|moved?|renamed?|no longer)\b", re.I)
 # A second request of the same prompt.
@@ -80,7 +90,11 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     later_topics = facts.topics[facts.topics.index(topic) + 1 :]
     if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
         return True  # the findings of a review hold until the next one
-    if following == len(facts.exchanges) or not has_changes(facts.actions_by_turn[following]):
+    if following == len(facts.exchanges):
+        return False
+    if _is_replaced(facts, topic):
+        return True
+    if not has_changes(facts.actions_by_turn[following]):
         return False
     hashes = {
         commit.short_hash
@@ -91,9 +105,24 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     next_prompt = facts.turns[following].prompt
     if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
         return True  # "I think we should change that"
-    is_taken_back = bool(RECONSIDERS.search(next_prompt[:_REPLY_CHARS]))
-    is_refuted = phrasing.is_refuted(facts.turns[topic.last].final_message, next_prompt)
-    return not has_commit and (is_taken_back or is_refuted)
+    return not has_commit and phrasing.is_taken_back(facts.turns[topic.last].final_message, next_prompt)
+
+
+def _is_replaced(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether the next request does something else instead, in files that the topic changed without a commit."""
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
+    paths = set(phrasing.list_files_modified(actions))
+    if not paths or any(action.kind == "saved" for action in actions):
+        return False
+    following = topic.last + 1
+    for number in range(following, min(following + _REPLACING_EXCHANGES, len(facts.exchanges))):
+        prompt = facts.turns[number].prompt
+        if is_trivial_request(prompt):  # "yes please" to "Shall I use silk instead?"
+            prompt = facts.turns[number - 1].final_message.rpartition("\n")[2]
+        is_same_file = not paths.isdisjoint(phrasing.list_files_modified(facts.actions_by_turn[number]))
+        if is_same_file and _INSTEAD.search(prompt):
+            return True
+    return False
 
 
 def _is_pure_review(topic: Topic) -> bool:
@@ -113,11 +142,23 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
     request = _choose_committed_request(topic, outcome) if names_something else ""
     is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
+    if not is_commit and _answers_earlier_topic(facts, topic, outcome):
+        request = ""  # the agent sums up more than the last request
     if is_commit and not request:
         return None
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
     parts = [part for part in (quote_text(request, 160), outcome.text) if part]
     return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
+
+
+def _answers_earlier_topic(facts: SessionFacts, topic: Topic, outcome: Statement) -> bool:
+    """Return whether an outcome speaks of the request of a topic before, and hardly of its own prompts."""
+    stems = find_stems(outcome.text)
+    prompts = [exchange.prompt.text for exchange in facts.exchanges[topic.first : topic.last + 1] if exchange.prompt]
+    own_count = len(stems & find_stems(" ".join([topic.request, *prompts])))
+    earlier_topics = facts.topics[: facts.topics.index(topic)]
+    shared_counts = [len(stems & find_stems(earlier.request)) for earlier in earlier_topics]
+    return max(shared_counts, default=0) >= own_count + _MIN_SHARED_STEMS
 
 
 def _choose_committed_request(topic: Topic, outcome: Statement) -> str:
@@ -169,9 +210,49 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     working = [number for number in speaking if facts.actions_by_turn[number]]
     for number in dict.fromkeys((*working[-1:], speaking[-1])):
         closing = _find_closing_statement(facts, number, topic.request)
-        if closing and not _names_lost_commit(facts, closing.text) and not _names_removed_file(facts, number, closing):
-            return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
+        if closing and _still_holds(facts, number, closing.text):
+            return _quote_with_siblings(facts, topic, number, closing)
     return Statement("")
+
+
+def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
+    """Return whether nothing later in the session overtakes what the agent said in an exchange."""
+    is_followed = any(
+        action.kind in WORKING_KINDS for actions in facts.actions_by_turn[number + 1 :] for action in actions
+    )
+    if is_followed and phrasing.tells_state(text):
+        return False
+    is_renamed = any(
+        old_name in text and new_name not in text
+        for turn in facts.turns[number + 1 :]
+        for message in (turn.prompt, turn.final_message)
+        for old_name, new_name in _RENAMES.findall(message)
+    )
+    is_taken_out = not _SAYS_GONE.search(text) and any(
+        phrasing.is_taken_out(text, turn.prompt)
+        for turn, actions in zip(facts.turns[number + 1 :], facts.actions_by_turn[number + 1 :], strict=True)
+        if has_changes(actions)
+    )
+    return not (
+        is_renamed or is_taken_out or _names_lost_commit(facts, text) or _names_removed_file(facts, number, text)
+    )
+
+
+def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:
+    """Quote the sentence that tells an outcome; of a list also its next items about the request, and their number."""
+    message = get_closing_message(facts.exchanges[number])
+    findings = list_review_findings(message)
+    if any(line.startswith(closing.text.rstrip("…")) for line in findings):
+        return Statement(phrasing.quote_results([closing.text], len(findings), MAX_LINE_CHARS), closing.evidence)
+    siblings = phrasing.list_sibling_results(message, closing.text)
+    holding = [line for line in siblings if _still_holds(facts, number, line)]
+    request_stems = find_stems(topic.request)
+    results = [
+        closing.text,
+        *(line for line in holding if find_stems(line) & request_stems and not DANGLES.match(line)),
+    ]
+    plain_results = [line.replace("“", '"').replace("”", '"') for line in results]
+    return Statement(phrasing.quote_results(plain_results, 1 + len(holding), MAX_LINE_CHARS), closing.evidence)
 
 
 def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
@@ -180,10 +261,10 @@ def _continues(facts: SessionFacts, number: int, topic: Topic) -> bool:
     return prompt is None or not only_saves(prompt.text)
 
 
-def _names_removed_file(facts: SessionFacts, number: int, closing: Statement) -> bool:
+def _names_removed_file(facts: SessionFacts, number: int, text: str) -> bool:
     """Return whether a statement names a file that later work, or a later answer, says is gone."""
-    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(closing.text)}
-    if not names or _SAYS_GONE.search(closing.text):
+    names = {match.strip("`./").lower() for match in _FILE_NAME.findall(text)}
+    if not names or _SAYS_GONE.search(text):
         return False
     later_actions = [action for turn_actions in facts.actions_by_turn[number + 1 :] for action in turn_actions]
     removed_paths = [path.strip("./").lower() for path in phrasing.list_removed_paths(later_actions)]

@@ -1,7 +1,8 @@
 """Decide by the recorded calls whether a mined lesson is proposed, how it is delivered, and whether it steps down.
 
 Rules that read text guess; recorded calls are facts. A trigger that fires on successful calls teaches agents to ignore
-it, so at least half of its firings must have failed before a person is asked about it.
+it, so at least half of its firings must have failed before a person is asked about it. A candidate is proposed if
+`is_proven` or `needs_no_proof` says so.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text.characters import fold_case
-from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, Lesson, ManifestEntry, Pattern
+from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, TAG_TIER, Lesson, ManifestEntry, Pattern
 
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
 _WITHIN_COMMAND = r"[^|;&\n]*"  # as mined triggers have it
@@ -59,9 +60,27 @@ def may_be_chance(certainty: float, *, is_repeated: bool) -> bool:
     return certainty <= UNNAMED_SCORE and not is_repeated
 
 
-def is_proven(failed: float, fine: float, min_share: float) -> bool:
-    """Decide whether a mined lesson may be proposed, or stay in force: enough of the calls that it matches failed."""
-    return failed > 0 and failed / (failed + fine) >= min_share
+def fails_often_enough(figures: ReplayFigures, min_share: float) -> bool:
+    """Return whether enough of the calls that a trigger matches failed: for a proposal, and to stay in force."""
+    return figures.failed > 0 and figures.failed / (figures.failed + figures.fine) >= min_share
+
+
+def is_proven(candidate: Candidate, certainty: float, figures: ReplayFigures, min_share: float) -> bool:
+    """Decide whether recorded calls prove a mistake: it is certain or repeated, and its trigger matches failures."""
+    is_repeated = len(candidate.sessions) > 1
+    if not certainty or may_be_chance(certainty, is_repeated=is_repeated):
+        return False
+    return fails_often_enough(figures, min_share)
+
+
+def needs_no_proof(candidate: Candidate) -> bool:
+    """Decide whether a candidate is proposed even if no recorded call proves it.
+
+    An agent's tag is, because its agent wrote it on purpose. What a reader of transcripts suggests must be proven,
+    unless it is told when a session starts and so has no trigger.
+    """
+    is_judged = bool(candidate.parts.get("judged"))
+    return candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
 
 
 def replay_records(
@@ -239,7 +258,7 @@ def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
     return "block" if is_certain else "hold"
 
 
-def step_down_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
+def retire_disproved_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
     """Retire mined lessons that calls recorded since speak against; return a line for each.
 
     A lesson that a person brings back stays: its candidate records that it was retired before.
@@ -259,7 +278,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
     mined_names = {lesson_id for lesson_id in watched if accepted[lesson_id].tier == MINED_TIER}
     lines: list[str] = []
     for lesson_id, figures in replay_records(connection, watched, mined_names=mined_names).items():
-        if not figures.fine or is_proven(figures.failed, figures.fine, min_share):
+        if not figures.fine or fails_often_enough(figures, min_share):
             continue
         reason = f"fired on {figures.fine} calls that went fine and {figures.failed} that failed"
         lesson = _retire_lesson(home, connection, accepted[lesson_id], reason)

@@ -168,18 +168,11 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 
 
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
-    """Return a candidate with status, delivery, score and their parts set from the replay of its trigger.
-
-    It is listed for review if the recorded calls prove its trigger, or if an agent wrote it.
-    """
+    """Return a candidate with status, delivery, score and their parts set from the replay of its trigger."""
     repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
     certainty = _get_certainty(candidate)
-    is_proven = (
-        certainty > 0
-        and not gate.may_be_chance(certainty, is_repeated=bool(repeated_in))
-        and gate.is_proven(figures.failed, figures.fine, min_share)
-    )
+    is_proven = gate.is_proven(candidate, certainty, figures, min_share)
     parts = {
         "certainty": certainty,
         "cured": candidate.parts.get("cured", 0.0),
@@ -191,15 +184,12 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
         "proven": float(is_proven),
         "judged": candidate.parts.get("judged", 0.0),
     }
-    # A tag is listed even if no recorded call proves it: its agent wrote it on purpose. What a reader of transcripts
-    # proposes must be proven, unless it is told when a session starts and so has no trigger.
-    is_judged = bool(candidate.parts.get("judged"))
-    is_tag = candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
-    is_listed = is_proven or is_tag
+    needs_no_proof = gate.needs_no_proof(candidate)
+    is_listed = is_proven or needs_no_proof
     weight = 0.0
     if is_proven:
         weight = stopped + certainty  # certainty is below 1, so repeats come first
-    elif is_tag:
+    elif needs_no_proof:
         weight = UNPROVEN_WEIGHT * certainty
     record = candidate.record
     # One that was listed or decided before keeps its delivery.

@@ -54,7 +54,7 @@ class ScanResult:
     episode_count: int
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
-    stepped_down: tuple[str, ...] = ()  # a line for each retired lesson
+    retired_lines: tuple[str, ...] = ()  # a line for each retired lesson
 
 
 def run_scan(
@@ -119,7 +119,9 @@ def scan_transcripts(
     if byte_count or candidates.list_fresh_signatures(connection):
         new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
     # Only new calls can speak against a lesson.
-    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
+    retired_lines = (
+        gate.retire_disproved_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
+    )
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
     )
@@ -130,7 +132,7 @@ def scan_transcripts(
         episode_count=episode_count,
         new_candidates=tuple(new_candidates),
         faults=tuple(faults),
-        stepped_down=tuple(stepped_down),
+        retired_lines=tuple(retired_lines),
     )
 
 

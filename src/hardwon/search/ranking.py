@@ -11,7 +11,7 @@ session, because an answer often contains none of the words of the question.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ _MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 _MIN_READ = 30  # texts at least; reading them takes most of the time of a search
 _LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
 _USUAL_LENGTH = 32.0  # words
+_WORD_WEIGHT = 1.0  # of every word, however frequent, as evidence that a text answers
 # Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
 # they are weak evidence that anything matches: for any query some vector is near.
 _MEANING_WEIGHT, _MEANING_EVIDENCE = 1.25, 0.5
@@ -158,8 +159,7 @@ def rank_records(
             weight = MESSAGE_WEIGHT
         meaning = similarities.get(document_id)
         text_match = text_matches[document_id]
-        # A word that stands often in a text raises its rank, but is no evidence of the query's other words.
-        repetition = max(text_match.score - text_match.coverage, 0.0)
+        evidence = score - text_match.score + _weigh_evidence(text_match, weights)
         ranked.append(
             RankedRecord(
                 document,
@@ -168,7 +168,7 @@ def rank_records(
                 text_match,
                 meaning,
                 giver,
-                strength=score - repetition + _MEANING_EVIDENCE * _square_similarity(meaning),
+                strength=evidence + _MEANING_EVIDENCE * _square_similarity(meaning),
                 asked=find_asked(document, neighbours),
             )
         )
@@ -305,6 +305,19 @@ def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) ->
     by_document = dict(zip((document_id for document_id, _ in stored_vectors), similarities.tolist(), strict=True))
     usual_square = float(numpy.median(numpy.maximum(similarities, 0.0) ** 2))
     return _Similarities(by_document, usual_square)
+
+
+def _weigh_evidence(match: TextMatch, weights: Mapping[str, float]) -> float:
+    """Return how certainly a text answers by its words.
+
+    A word that stands often in a text raises its rank, but is no evidence of the query's other words. And one rare word
+    that is missing says less than all that are there: it may be only how the person put it.
+    """
+    if not match.coverage:
+        return 0.0
+    even_total = sum(weights.values()) + _WORD_WEIGHT * len(weights)
+    even_coverage = sum(weights[word] + _WORD_WEIGHT for word in match.words) / even_total
+    return min(match.score, match.coverage) * even_coverage / match.coverage
 
 
 def _list_neighbours(neighbours: dict[int, tuple[int | None, ...]]) -> list[int]:

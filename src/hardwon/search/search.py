@@ -18,9 +18,10 @@ from itertools import islice
 from typing import Any
 
 from hardwon.errors import UserError
-from hardwon.search import query_scope, ranking, records, vectors
+from hardwon.search import passages, query_scope, ranking, records, vectors
 from hardwon.search.ranking import RankedRecord
 from hardwon.search.words import (
+    MAX_WHOLE_CHARS,
     build_filter_word,
     cut_excerpt,
     extract_words,
@@ -42,7 +43,7 @@ _RECENCY_HALF_LIFE_DAYS = 90.0
 _RECENCY_BONUS = 0.1
 _SAME_PROJECT_BONUS = 0.1
 # A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
-_NAMED_FILE_BONUS = 0.3
+_NAMED_FILE_BONUS = 0.4
 _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
 # Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
@@ -69,6 +70,9 @@ _MAX_QUERY_CHARS = 4000
 _EXACT_ID_REASON = "exact id"
 LEXICAL_ONLY_NOTE = "lexical only: the model is absent"
 _DAY_SECONDS = 86_400.0
+# The first hits are read, the others are looked over. With the same room for each of ten hits, fewer excerpts had the
+# answer.
+_LONG_EXCERPTS, _LONG_EXCERPT_CHARS, _SHORT_EXCERPT_CHARS = 3, 480, 220
 _PATH_PATTERN = re.compile(r"[\w.@~+/\\-]+")
 _FILE_PATTERN = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
 
@@ -215,6 +219,8 @@ class _Search:
         self._query = query
         self._words = split_query(query)
         self._files = _extract_files(query)
+        vector = model.embed([query])[0] if model is not None else None
+        self._topic = passages.Topic(tuple(self._words), find_whole_names(query), model, vector)
         self._marked_words = [*self._words, *dict.fromkeys(find_whole_names(query).values())]
         self.lacks_words = False
         self._projects = documents.find_project_numbers(connection, project)
@@ -414,8 +420,9 @@ class _Search:
         givers = documents.read_documents(self._connection, [result.neighbour for result, _ in shown])
         prompts = self._load_prompts([result.asked for result, _ in shown if result.asked])
         hits = []
-        for (result, _), alike_count in zip(shown, alike_counts, strict=True):
-            hit = self._build_hit(result, alike_count, givers.get(result.neighbour))
+        for position, ((result, _), alike_count) in enumerate(zip(shown, alike_counts, strict=True)):
+            excerpt_chars = _LONG_EXCERPT_CHARS if position < _LONG_EXCERPTS else _SHORT_EXCERPT_CHARS
+            hit = self._build_hit(result, alike_count, givers.get(result.neighbour), excerpt_chars)
             hits.append(replace(hit, asked=prompts.get(result.asked, "")))
         return hits
 
@@ -428,13 +435,15 @@ class _Search:
     def _is_named_by_id(self, result: RankedRecord) -> bool:
         return result.score == 1.0 and not result.match.words
 
-    def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
-        """Build the hit that is shown for a record: an excerpt around the words of the query, and why it was found."""
+    def _build_hit(
+        self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None, excerpt_chars: int
+    ) -> Hit:
+        """Build the hit that is shown for a record: the passage that answers best, and why it was found."""
         record = result.record
         text = records.strip_repeated_subject(record)
-        stripped_length = len(record["text"]) - len(text)
-        start = max(result.match.excerpt_start - stripped_length, 0)
-        excerpt = cut_excerpt(text, start, is_markdown=not records.is_call(record["kind"], record["type"]))
+        start = passages.find_passage(text, self._topic, excerpt_chars) if len(text) > MAX_WHOLE_CHARS else 0
+        is_markdown = not records.is_call(record["kind"], record["type"])
+        excerpt = cut_excerpt(text, start, excerpt_chars, is_markdown=is_markdown)
         copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
         return Hit(
             **{name: record[name] for name in copied_fields},

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from unicodedata import category, normalize
 
 MAX_WORD_LENGTH = 64  # nobody searches for longer words
@@ -40,15 +41,15 @@ _PUNCTUATION = re.compile(r"[\W_]+")
 # as letters.
 _INDEX_BLANKS = [*range(0x19B0, 0x19CA), 0x1CF2, 0x1CF3]
 _INDEX_TABLE = {sign: 0xF0000 + sign for sign in _INDEX_BLANKS}
-_EXCERPT_CHARS = 300
-_MAX_WHOLE_CHARS = 480  # a text of up to six lines on a terminal is shown whole
+_DENSE_CHARS = 300  # within which words count as close together
+MAX_WHOLE_CHARS = 480  # a text of up to six lines on a terminal is shown whole
 _MAX_EXCERPT_LINES = 8  # of code and lists, whose lines may be short
 MAX_SCANNED_CHARS = 200_000
 _MAX_POSITIONS = 40  # of one word in one text: more change neither score nor excerpt
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
 # usual 0.75; from 0.2 to 0.6 the results are the same. Repeated words count more than with the usual 1.2, because a
 # record is about what it repeats.
-_TERM_SATURATION = 2.0
+_TERM_SATURATION = 3.0
 _LENGTH_SHARE = 0.4
 _USUAL_LENGTH_CHARS = 900.0
 _MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
@@ -159,16 +160,15 @@ def _split_identifier(identifier: str) -> list[str]:
 class TextMatch:
     """What a text has of a query: `score` is about 1 if it has every word close together.
 
-    `coverage` is the share of the words' weight that it has, `excerpt_start` where the densest passage begins.
+    `coverage` is the share of the words' weight that it has.
     """
 
     score: float
     coverage: float
     words: tuple[str, ...]
-    excerpt_start: int
 
 
-NO_MATCH = TextMatch(score=0.0, coverage=0.0, words=(), excerpt_start=0)
+NO_MATCH = TextMatch(score=0.0, coverage=0.0, words=())
 _NO_NAMES: Mapping[str, str] = {}
 
 
@@ -235,16 +235,14 @@ def match_text(
     if not total_weight:
         return NO_MATCH
     scanned = text[:MAX_SCANNED_CHARS]
-    lowered = _lower(scanned)
-    lowered_extra = _lower(extra_text)
+    lowered = lower_in_place(scanned)
+    lowered_extra = lower_in_place(extra_text)
     length_factor = min(1 - _LENGTH_SHARE + _LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
     positions: list[tuple[int, str]] = []
     matched_words: list[str] = []
     frequency_score = coverage = 0.0
     for word, weight in weights.items():
-        starts = [start for start, _ in _find_word(scanned, lowered, word)]
-        if not starts and word in whole_names:
-            starts = [start for start, _ in _find_word(scanned, lowered, whole_names[word])]
+        starts = find_starts(scanned, lowered, word, whole_names.get(word, ""))
         count = len(starts)
         if extra_text and next(_find_word(extra_text, lowered_extra, word), None):
             count += 1  # however often it stands there
@@ -258,53 +256,54 @@ def match_text(
         saturated = count * (_TERM_SATURATION + 1) / (count + _TERM_SATURATION * length_factor)
         frequency_score += weight * saturated
         positions += [(start, word) for start in starts]
-    density, excerpt_start = _find_densest(sorted(positions), weights)
+    density = _compute_density(sorted(positions), weights)
     score = (frequency_score + density) / 2 / total_weight
-    return TextMatch(score, coverage / total_weight, tuple(matched_words), excerpt_start)
+    return TextMatch(score, coverage / total_weight, tuple(matched_words))
 
 
-def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, float]) -> tuple[float, int]:
-    """Return the largest weight of different words within an excerpt, and where the shortest such passage begins."""
+def _compute_density(positions: Sequence[tuple[int, str]], weights: Mapping[str, float]) -> float:
+    """Return the largest weight of different words that stand close together."""
     best_weight = 0.0
-    best_start = 0
-    best_length = _EXCERPT_CHARS
     counts: dict[str, int] = {}
     weight, first = 0.0, 0
     for start, word in positions:
         if not counts.get(word):
             weight += weights[word]
         counts[word] = counts.get(word, 0) + 1
-        # Drop from the left what is too far away, and words that stand again further on.
-        while positions[first][0] < start - _EXCERPT_CHARS or counts[positions[first][1]] > 1:
+        while positions[first][0] < start - _DENSE_CHARS:
             dropped = positions[first][1]
             counts[dropped] -= 1
             if not counts[dropped]:
                 weight -= weights[dropped]
             first += 1
-        length = start - positions[first][0]
-        is_shorter = weight > best_weight - 1e-9 and length < best_length
-        if weight > best_weight + 1e-9 or is_shorter:
-            best_weight = weight
-            best_start = positions[first][0]
-            best_length = length
-    return best_weight, best_start
+        best_weight = max(best_weight, weight)
+    return best_weight
 
 
-def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS, *, is_markdown: bool = True) -> str:
+def find_starts(text: str, lowered: str, word: str, whole_name: str) -> list[int]:
+    """Return where a word stands in a text; if nowhere, where the name stands that it is a part of."""
+    starts = [start for start, _ in _find_word(text, lowered, word)]
+    if not starts and whole_name:
+        starts = [start for start, _ in _find_word(text, lowered, whole_name)]
+    return starts
+
+
+def cut_excerpt(text: str, start: int, max_chars: int, *, is_markdown: bool = True) -> str:
     """Return part of a text from the beginning of the sentence that `start` is in, cut between words.
 
     Markdown is shown without its markup; in code the same signs mean something, as in `src/**/*.md`. Lines stay lines:
     joined, two commands or the items of a list would read as one.
     """
-    if len(text) <= _MAX_WHOLE_CHARS:
+    if len(text) <= MAX_WHOLE_CHARS:
         start = 0
-        max_chars = _MAX_WHOLE_CHARS
+        max_chars = MAX_WHOLE_CHARS
     # Near the end, where less follows than an excerpt has room for, more of what stands before is shown.
     is_near_end = start + max_chars > len(text)
     begin = max(min(start - max_chars // 3, len(text) - max_chars), 0)
     if begin:
         # Begin at the nearest line or sentence before, else at a word a little before.
-        breaks = [match.end() for match in _SENTENCE_START.finditer(text, begin, start)]
+        ends = (match.end() for match in _SENTENCE_START.finditer(text, begin))
+        breaks = list(takewhile(lambda end: end <= start, ends))
         begin = max(start - max_chars // 6, 0)
         if breaks:
             begin = breaks[0] if is_near_end else breaks[-1]
@@ -343,7 +342,7 @@ def _split_lines(text: str) -> list[str]:
 
 def find_marks(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     """Return the spans of a query's words in a text; a span has whole names, and words side by side make one span."""
-    lowered = _lower(text)
+    lowered = lower_in_place(text)
     spans: list[tuple[int, int]] = []
     for word in words:
         for start, end in _find_word(text, lowered, word):
@@ -381,7 +380,7 @@ def mark_text(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str)
     return "".join([*pieces, text[last_end:]])
 
 
-def _lower(text: str) -> str:
+def lower_in_place(text: str) -> str:
     """Return a text in lower case, with every character in its place: a few, such as U+0130, would become two."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(char.lower()[:1] for char in text)

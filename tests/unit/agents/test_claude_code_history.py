@@ -163,7 +163,6 @@ def test_typed_text_is_a_persons_step(wire: dict[str, Any], typed: str) -> None:
         build_user_line("a summary", isCompactSummary=True, isVisibleInTranscriptOnly=True),
         build_user_line("This session is being continued from a previous conversation that ran out of context."),
         build_user_line("a sub-agent's task", isSidechain=True),
-        build_user_line("Implement the following plan:\n\n# Plan", planContent="# Plan"),
         build_user_line("finished", origin={"kind": "task-notification"}),
         build_user_line("<command-name>/clear</command-name>"),
         build_user_line(
@@ -199,6 +198,11 @@ def test_typed_text_is_a_persons_step(wire: dict[str, Any], typed: str) -> None:
 )
 def test_text_of_the_program_is_no_persons_step(wire: dict[str, Any]) -> None:
     assert parse_step(wire) is None
+
+
+def test_an_accepted_plan_is_what_the_agent_said() -> None:
+    step = parse_step(build_user_line("Implement the following plan:\n\n# Plan", planContent="# Plan"))
+    assert step is not None and (step.kind, step.text) == ("agent", "# Plan")
 
 
 @pytest.mark.parametrize(

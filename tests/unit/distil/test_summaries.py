@@ -306,3 +306,94 @@ def test_what_a_report_calls_uncommitted_is_no_step_and_a_recommendation_is() ->
     )
     assert [step.text for step in find_next_steps(message)] == ["Address the knot of the ribbon before merging."]
     assert [step.text for step in find_next_steps("The ribbon change is still uncommitted.")] != []
+
+
+def test_a_commit_without_a_printed_hash_is_completed() -> None:
+    calls = [edit("src/tail.py", "2", "4"), bash('git add . && git commit -qm "Sew a longer tail"')]
+    assert "Committed “Sew a longer tail”" in summarise_turns(turn("Sew it", calls)).completed
+
+
+@pytest.mark.parametrize(
+    ("output", "is_step"),
+    [
+        ("FAIL: test_tail\n1 failed", True),
+        ("Error: listen EPERM: operation not permitted 127.0.0.1\n1 failed", False),
+        ("", False),
+    ],
+)
+def test_a_check_that_failed_by_its_surroundings_is_no_next_step(output: str, is_step: bool) -> None:
+    failing_check = call("Bash", {"command": "npm test"}, output, "failed")
+    assert ("npm test" in summarise_turns(turn("Sew it", [failing_check])).next_steps) == is_step
+
+
+def test_a_check_that_the_last_message_calls_clean_is_no_next_step() -> None:
+    calls = [bash("npm run lint", "Found 1 error.", code=1), bash("npm run lint:fix", "Fixed 1 file.")]
+    assert summarise_turns(turn("Sew it", calls, "All tests pass (12) and lint is clean.")).next_steps == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [("npm ci", "added 12 packages"), ("npm test -- tail", "No tests found, exiting with code 0")],
+)
+def test_an_installation_and_a_run_without_tests_are_no_passing_checks(command: str, output: str) -> None:
+    assert "Passing" not in summarise_turns(turn("Sew it", [bash(command, output)])).completed
+
+
+def test_what_the_next_prompt_takes_back_is_not_completed() -> None:
+    first_turn = turn("Sew it", [edit("src/tail.py", "2", "4")], "Added a tail of 4 m to `src/tail.py`.", 1)
+    second_turn = turn("sorry, I meant 6 m", [edit("src/tail.py", "4", "6")], "Added 2 m to `src/tail.py`.", 2)
+    completed = summarise_turns(first_turn, second_turn).completed
+    assert "4 m" not in completed and "2 m" in completed
+
+
+def test_the_closing_message_is_told_by_two_results() -> None:
+    answer = "Added a tail to `src/tail.py`.\n\nMoved the knots of `src/knots.py` to its end.\n\nThe wind is strong."
+    calls = [edit("src/tail.py", "2", "4"), edit("src/knots.py", "2", "4")]
+    completed = summarise_turns(turn("Sew it", calls, answer)).completed
+    assert "“Added a tail to `src/tail.py`.”" in completed
+    assert "“Moved the knots of `src/knots.py` to its end.”" in completed
+
+
+def test_the_answer_to_why_is_learned_even_if_it_refers_to_the_question() -> None:
+    answer = "It swayed in the wind because the knots were loose."
+    assert answer in summarise_turns(turn("why did the kite sway?", [read("src/tail.py")], answer)).learned
+    assert answer not in summarise_turns(turn("look at the kite", [read("src/tail.py")], answer)).learned
+
+
+def test_a_cause_said_twice_is_learned_once_and_a_finding_that_may_be_fixed_is_not() -> None:
+    cause = "The kite sways because the knots of `src/tail.py` are loose in the wind."
+    finding = "High: the kite falls because `src/reel.py` silently drops the string of the kite."
+    turns = [
+        turn("look at the kite", [read("src/tail.py")], cause, 1),
+        turn("look at the reel", [read("src/reel.py")], finding, 2),
+        turn("mend it", [edit("src/tail.py", "2", "4")], f"Done. {cause}", 3),
+    ]
+    learned = summarise_turns(*turns).learned
+    assert learned.count("knots") == 1 and "reel.py" not in learned
+
+
+def test_edits_do_not_mend_a_missing_program() -> None:
+    torn = "--- FAIL: TestTail (0.00s)\n    tail_test.go:4: torn\nFAIL\tkite/tail\t0.1s"
+    calls = [
+        bash("go test ./...", "mise WARN missing: go\nzsh:1: command not found: go", code=127),
+        edit("tail.go", "wool", "silk"),
+        bash("go test ./...", torn, code=1),
+        edit("tail.go", "silk", "nylon"),
+        bash("go test ./...", "ok  \tkite/tail\t0.1s"),
+    ]
+    learned = summarise_turns(turn("Make the tail hold", calls, "Done.")).learned
+    assert "command not found" not in learned
+
+
+def test_a_state_that_later_work_may_have_changed_is_not_completed() -> None:
+    first_turn = turn("Sew it", [edit("src/tail.py", "2", "4")], "Restored the working tree of `src/tail.py`.", 1)
+    second_turn = turn("Sew more", [edit("src/tail.py", "4", "6")], "Added 2 m to `src/tail.py`.", 2)
+    assert "working tree" not in summarise_turns(first_turn, second_turn).completed
+    assert "working tree" in summarise_turns(first_turn).completed
+
+
+def test_words_about_a_commit_that_is_told_are_left_out() -> None:
+    commit = bash('git commit -am "Sew a longer tail"', "[main 1a2b3c4] Sew a longer tail\n 1 file changed")
+    answer = "Committed the longer tail of the kite as `1a2b3c4` and pushed it with all of its knots to `main`."
+    completed = summarise_turns(turn("Sew it", [edit("src/tail.py", "2", "4"), commit], answer)).completed
+    assert "Committed 1a2b3c4" in completed and "knots" not in completed

@@ -89,7 +89,9 @@ def test_of_several_results_the_one_about_the_request_is_told(tmp_path: Path) ->
     transcript.agent(
         "- Found 15 kites in the shed, with the one of yesterday.\n- Fixed the rounding of `length` in `src/string.py`."
     )
-    assert list_summary(transcript, tmp_path)[0].endswith("→ “Fixed the rounding of `length` in `src/string.py`.”")
+    assert list_summary(transcript, tmp_path)[0].endswith(
+        "→ “Fixed the rounding of `length` in `src/string.py`.” and 1 more"
+    )
 
 
 def test_what_was_to_be_written_is_no_outcome(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hardwon.search import query_scope, vectors
+from hardwon.search.passages import Topic, find_passage
 from hardwon.search.recalled_text import format_hits
 from hardwon.search.words import cut_excerpt, find_marks, list_names, match_text, split_query
 from hardwon.store import db, events
@@ -110,34 +111,47 @@ def test_names_are_words_with_capitals_digits_or_underscores(query: str, names: 
     assert list_names(query) == names
 
 
-def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
+def test_the_excerpt_is_the_passage_with_the_words_marked() -> None:
     text = (
         "Some token. " + "Nothing of interest here. " * 40 + "The token refresh raced with the logout. " + "More. " * 90
     )
-    weights = dict.fromkeys(split_query("token refresh logout"), 1.0)
-    match = match_text(text, "", weights)
-    excerpt = cut_excerpt(text, match.excerpt_start)
-    assert "The token refresh raced with the logout." in excerpt and len(excerpt) <= 302
-    assert [excerpt[start:end] for start, end in find_marks(excerpt, match.words)] == ["token refresh", "logout"]
-    assert (
-        cut_excerpt("## Fix\n\n**Use** [run.py](/home/dev/run.py:3):\n\n```sh\nmake up\n```\n", 0)
-        == "Fix\nUse run.py:\nmake up"
+    words = split_query("token refresh logout")
+    excerpt = cut_excerpt(text, find_passage(text, Topic(tuple(words), {}), 220), 220)
+    assert excerpt.startswith("…The token refresh raced with the logout.") and len(excerpt) <= 222
+    assert [excerpt[start:end] for start, end in find_marks(excerpt, words)] == ["token refresh", "logout"]
+
+
+def test_of_passages_with_as_many_words_the_one_nearest_in_meaning_is_shown() -> None:
+    filler = "Some other line about nothing in particular.\n" * 12
+    text = (
+        f"The kite exporter was renamed.\n{filler}The kite exporter crashed because its memory was exhausted.\n{filler}"
     )
+    query = "why did the kite exporter run out of memory"
+    model = vectors.load_model()
+    topic = Topic(("kite", "exporter"), {}, model, model.embed([query])[0])
+    assert text[find_passage(text, topic, 220) :].startswith("The kite exporter crashed")
+    assert find_passage(text, Topic(("kite", "exporter"), {}), 220) == 0, "without a model the first is shown"
+    assert find_passage(text, Topic(("harbour",), {}, model, topic.vector), 220) == 0
+
+
+def test_an_excerpt_has_whole_lines_without_markup() -> None:
+    text = "## Fix\n\n**Use** [run.py](/home/dev/run.py:3):\n\n```sh\nmake up\n```\n"
+    assert cut_excerpt(text, 0, 300) == "Fix\nUse run.py:\nmake up"
     linked = "Some words. " * 40 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
     position = linked.index(", line")
-    assert cut_excerpt(f"{linked}{' More.' * 90}", position).startswith("…See policy.py, line 19. More. More.")
-    assert cut_excerpt(linked, position) == f"…{'Some words. ' * 18}See policy.py, line 19."
+    assert cut_excerpt(f"{linked}{' More.' * 90}", position, 300).startswith("…See policy.py, line 19. More. More.")
+    assert cut_excerpt(linked, position, 300) == f"…{'Some words. ' * 18}See policy.py, line 19."
     assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
         "getToken",
         "TOKEN_x",
     ]
     steps = "\n".join(f"{number}. step" for number in range(90))
-    assert cut_excerpt(steps, 0).count("\n") == 7 and cut_excerpt(steps, 0).endswith("7. step…")
-    assert cut_excerpt("glob('**/kites/**/*.md')\n# of the south", 0, is_markdown=False).startswith(
+    assert cut_excerpt(steps, 0, 300).count("\n") == 7 and cut_excerpt(steps, 0, 300).endswith("7. step…")
+    assert cut_excerpt("glob('**/kites/**/*.md')\n# of the south", 0, 300, is_markdown=False).startswith(
         "glob('**/kites/**/*.md')\n#"
     )
-    assert cut_excerpt("Some words. " * 40, 400) == ("Some words. " * 40).strip(), "a short text is shown whole"
-    assert match.coverage == 1.0 and match_text("goal", "", {"go": 1.0}).score == 0.0
+    assert cut_excerpt("Some words. " * 40, 400, 300) == ("Some words. " * 40).strip(), "a short text is shown whole"
+    assert match_text("goal", "", {"go": 1.0}).score == 0.0
 
 
 @pytest.mark.parametrize(
@@ -168,15 +182,15 @@ def test_an_excerpt_at_the_end_begins_with_the_sentences_before_it() -> None:
         + "The kite was blue, and it is green now. "
         + "This is since the last change of the wind sensor."
     )
-    excerpt = cut_excerpt(text, text.index("wind sensor"))
+    excerpt = cut_excerpt(text, text.index("wind sensor"), 300)
     assert "The kite was blue, and it is green now. This is since" in excerpt
     assert excerpt.startswith("…It was red.") and excerpt.endswith("wind sensor.") and len(excerpt) <= 301
 
 
 def test_an_excerpt_has_no_colours_of_a_terminal_and_does_not_end_with_the_marker_of_a_list() -> None:
-    assert cut_excerpt("\x1b[1;31merror\x1b[0m: port 4000\n^[[32mok^[[0m", 0) == "error: port 4000\nok"
+    assert cut_excerpt("\x1b[1;31merror\x1b[0m: port 4000\n^[[32mok^[[0m", 0, 300) == "error: port 4000\nok"
     steps = "".join(f"\n{number}. {'wind ' * 18}" for number in range(1, 20))
-    last_line = cut_excerpt(f"Steps:{steps}", 0).split("\n")[-1]
+    last_line = cut_excerpt(f"Steps:{steps}", 0, 300).split("\n")[-1]
     assert last_line.endswith("wind…")
 
 

@@ -223,6 +223,12 @@ def test_several_words_are_no_phrase_and_the_best_match_is_first(library: Librar
     assert library.ids("token refresh")[0] == far
 
 
+def test_one_word_that_the_answer_lacks_does_not_outweigh_the_others(library: Library) -> None:
+    library.observe_many([f"harbour {word} {number}" for number in range(20) for word in ("lights", "buoys chained")])
+    answer = library.observe("the harbour lights and buoys are chained to the pier")
+    assert library.ids("are the harbour lights chained to the buoys at dusk")[0] == answer
+
+
 def test_neighbours_of_a_hit_are_found(library: Library) -> None:
     prompt_id = library.prompt("where is the lighthouse?", session="a")
     next_id = library.prompt("behind the second bridge", session="a")

@@ -272,7 +272,11 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
             step_id = f"{line_id}.{index}"
             step = Step("result", number, step_id, *context, call, *_NO_CALL_FIELDS, text, failed, refused, denied)
             steps.append(step)
-    if len(steps) < len(blocks):  # most lines hold one result and nothing else
+    if wire.planContent:
+        # The agent wrote it in an earlier context, which was cleared when a person accepted the plan.
+        if plan := strip_fenced(_as_text(wire.planContent)).strip():
+            steps.append(Step("agent", number, f"{line_id}.plan", *context, text=plan))
+    elif len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
 

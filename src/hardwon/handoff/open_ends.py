@@ -11,19 +11,21 @@ from hardwon.distil.failure_fixes import (
     find_failure_fixes,
     find_standing_failures,
     is_said_to_pass,
+    is_sandboxed,
 )
 from hardwon.distil.summaries import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.handoff import transcript_story
+from hardwon.handoff import session_results, transcript_story
 from hardwon.handoff.phrases import (
     ANNOUNCES,
     BY_HAND,
     MOVES_CHANGES,
     NAMES_SAVED_WORK,
-    SANDBOXED,
+    RESTORES_CHANGES,
     TAKES_UP,
     TOLD_BY_ANSWER,
     TRANSITORY,
+    UNPUSHED,
 )
 from hardwon.handoff.prompt_requests import find_stems, is_trivial_request, read_plan_title
 from hardwon.handoff.session_facts import (
@@ -45,6 +47,8 @@ _MAX_TASKS, _MAX_MANUAL_CHECKS = 3, 2
 _MAX_TOPICS_AFTER_PLAN = 4
 _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
+# Answers a question of that moment: "keep it only if you fly at night".
+_POINTS_TO_TALK = re.compile(r"^\W*\w+ (?:it|that|this|them|these|those)\b", re.I)
 # The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
@@ -87,7 +91,11 @@ def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
 
 
 def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
-    """Describe a plan shown at the end of the session if nothing was edited afterwards."""
+    """Describe a plan shown at the end of the session if nothing was edited afterwards.
+
+    Whether the person agreed to it is told only if they said so: Claude Code records a refusal too when they carry the
+    plan out in a fresh session.
+    """
     if not facts.exchanges:
         return []
     plans = [step for step in facts.exchanges[-1].steps if step.tool == transcript_story.PLAN_TOOL]
@@ -102,8 +110,15 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
         return []
     title = read_plan_title(plans[-1].content)
     steps = [quote_text(step, 80) for step in _PLAN_STEP.findall(plans[-1].content)[:3]]
-    text = f"Plan not done yet: {', '.join((quote_text(title, 120), *steps))}"
-    return [Statement(text, cite_step(facts, plans[-1], title), is_next_step=True)]
+    result = next((result for call, result in facts.calls.values() if call == plans[-1]), None)
+    is_agreed = result is not None and not result.failed and not result.refused
+    lead = "Plan not done yet" if is_agreed else "Plan at the end of the session, nothing of it done"
+    text = f"{lead}: {', '.join((quote_text(title, 120), *steps))}"
+    evidence = cite_step(facts, plans[-1], title)
+    if result and result.refused.strip():
+        text = f"{text}; you said: {quote_text(result.refused, 160)}"
+        evidence = (*evidence, *cite_step(facts, result, result.refused))
+    return [Statement(text, evidence, is_next_step=True)]
 
 
 def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
@@ -180,6 +195,8 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
             # If the session was cut off, only firm steps count, and offers that the last prompt did not answer.
             is_open = not is_cut_off or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
             is_outdated = number != last and TRANSITORY.search(step.text)
+            if step.is_state and UNPUSHED.search(step.text) and session_results.find_last_commit(facts):
+                continue  # the resume prompt tells it with the last commit
             if not is_open or is_outdated:
                 continue
             statement = _cite_next_step(facts, step, number)
@@ -219,6 +236,7 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 is_taken_up = len(stems & later_stems) >= _TAKEN_UP_SHARE * len(stems)
                 is_saved = has_later_commit and bool(NAMES_SAVED_WORK.search(step.text))
                 is_lasting = step.is_firm and stems and not TRANSITORY.search(step.text)
+                is_lasting = is_lasting and not _POINTS_TO_TALK.match(step.text)
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved and not _is_agreed_to(facts, number + 1):
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
@@ -245,7 +263,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
     for failure in standing_failures:
         action = failure.failed_actions[-1]
         reason = describe_failure(action)
-        if reason and not SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
+        if reason and not is_sandboxed(action) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-3:] or _list_failing_subagent_checks(facts)
@@ -261,7 +279,7 @@ def _list_failing_subagent_checks(facts: SessionFacts) -> list[Statement]:
         runs = [other for other in actions if other.failed and other.label == action.label]
         reason = describe_failure(action)
         has_passed = any(other.kind == "check" and not other.failed for other in facts.actions)
-        if reason and len(runs) > 1 and not has_passed and not SANDBOXED.search(action.text):
+        if reason and len(runs) > 1 and not has_passed and not is_sandboxed(action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-1:]
@@ -287,15 +305,17 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
 def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     """List the files that were changed after the last command that may have committed or undone changes."""
     edits = list[ToolAction]()
+    has_commits = False
     for action in facts.actions:
         call, _ = facts.calls[action.call.key]
         if action.kind == "changed" and not action.failed:
             edits.append(action)
-        elif MOVES_CHANGES.search(call.command):
+        elif MOVES_CHANGES.search(call.command) and not RESTORES_CHANGES.search(call.command):
             edits = []
+            # Not only reported ones: rewriting gives a commit another hash, and `commit -q` prints none.
+            has_commits = has_commits or (action.kind == "saved" and not action.failed and "commit" in call.command)
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    has_commits = bool(phrasing.list_commits(facts.actions)) or bool(phrasing.list_unreported_commits(facts.actions))
     lead = "Changed after the last commit" if has_commits else "Not committed in this session"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]

@@ -1,0 +1,262 @@
+"""What a draft tells still held when the session ended, and a part is not told as the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import Draft, build_draft
+from tests.support.made_up_transcripts import Transcript
+
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+PLAN = "# Plan: Sew a longer tail\n\n## Step 1: Cut the silk\n\n## Step 2: Sew it"
+
+
+def build_transcript_draft(transcript: Transcript, folder: Path) -> Draft:
+    return build_draft(transcript_story.read_story(transcript.write(folder)))
+
+
+def list_summary(transcript: Transcript, folder: Path) -> list[str]:
+    return [line.text for line in build_transcript_draft(transcript, folder).summary]
+
+
+@pytest.mark.parametrize(
+    ("result", "failed", "lead", "words"),
+    [
+        ("User has approved your plan. You can now start coding.", False, "Plan not done yet: ", ""),
+        (REFUSED, True, "Plan at the end of the session, nothing of it done: ", ""),
+        (
+            f"{REFUSED} To tell you how to proceed, the user said:\nuse nylon for it",
+            True,
+            "Plan at the end of the session, nothing of it done: ",
+            "; you said: “use nylon for it”",
+        ),
+    ],
+)
+def test_a_plan_is_told_as_agreed_only_if_the_person_agreed(
+    tmp_path: Path, result: str, failed: bool, lead: str, words: str
+) -> None:
+    transcript = Transcript()
+    transcript.person("Plan how to sew a longer tail for the kite.")
+    transcript.call("ExitPlanMode", {"plan": PLAN}, result, failed=failed)
+    (step,) = build_transcript_draft(transcript, tmp_path).open_ends
+    assert step.text == f"{lead}“Sew a longer tail”, “Step 1: Cut the silk”, “Step 2: Sew it”{words}"
+
+
+def test_files_changed_after_a_commit_that_was_rewritten_are_not_told_as_never_committed(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail and commit it.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash('git commit -qam "Sew a longer tail"')
+    transcript.bash("git rebase -i main", "Successfully rebased and updated refs/heads/tail.")
+    transcript.edit("src/reel.py", "2", "4")
+    (line,) = [line.text for line in build_transcript_draft(transcript, tmp_path).resume if "reel.py" in line.text]
+    assert line == "Changed after the last commit: src/reel.py"
+
+
+def test_changes_put_aside_and_taken_back_are_still_uncommitted(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("git stash && make sway; git stash pop", "Dropped refs/stash@{0}")
+    transcript.edit("src/reel.py", "2", "4")
+    transcript.agent("The seam is sewn.")
+    assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
+        "Not committed in this session: src/tail.py and src/reel.py"
+    ]
+
+
+def test_an_item_of_a_list_is_told_with_the_others_about_the_request_and_their_number(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail for the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent(
+        "Done:\n\n- Moved the seam of the tail to `src/tail.py`.\n- Renamed `sway` to `swing` in the reel.\n"
+        "- Added `tail_length` to the kite."
+    )
+    assert list_summary(transcript, tmp_path) == [
+        "“Sew a longer tail for the kite.” → “Moved the seam of the tail to `src/tail.py`.”, "
+        "“Added `tail_length` to the kite.” and 1 more"
+    ]
+
+
+def test_an_outcome_that_the_next_prompt_corrects_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Write the length of the tail into the guide of the kite.")
+    transcript.edit("docs/guide.md", "", "The tail is 4 m long.")
+    transcript.agent("Updated `docs/guide.md` with a tail of 4 m.")
+    transcript.person("sorry, the tail of the kite should be 6 m long")
+    transcript.edit("docs/guide.md", "4", "6")
+    transcript.agent("Changed the length of the tail to 6 m in `docs/guide.md`.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "4 m" not in text and "6 m" in text
+
+
+def test_a_report_on_an_earlier_request_is_not_told_as_the_outcome_of_the_last(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Let the reel of the kite stop winding when the string is short.")
+    transcript.edit("src/reel.py", "a", "b")
+    transcript.person("I think the lamp does that, see its switch")
+    transcript.edit("src/lamp.py", "a", "b")
+    transcript.agent("`src/reel.py` now stops winding the reel when the string is short, by its own switch.")
+    assert list_summary(transcript, tmp_path) == [
+        "“`src/reel.py` now stops winding the reel when the string is short, by its own switch.”"
+    ]
+
+
+@pytest.mark.parametrize(
+    "request_text", ["Investigate why the tail of the kite sways.", "there are knots in the tail?"]
+)
+def test_work_agreed_to_after_an_answer_is_not_the_outcome_of_the_question(tmp_path: Path, request_text: str) -> None:
+    transcript = Transcript()
+    transcript.person(request_text)
+    transcript.bash("grep -rn tail src", "src/tail.py:1:length = 2")
+    transcript.agent("The tail is short. I would sew a longer one.")
+    transcript.person("implement changes")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.")
+    assert not [line for line in list_summary(transcript, tmp_path) if request_text in line and "Sewed" in line]
+
+
+def test_a_state_that_later_calls_may_have_changed_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Start the wind server of the kite on the old branch.")
+    transcript.edit("src/server.py", "a", "b")
+    transcript.agent("The wind server of the kite is running on port 80, and `old-branch` is checked out.")
+    transcript.person("Sew a longer tail for the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Moved the seam of the tail to `src/tail.py`.")
+    assert [line for line in list_summary(transcript, tmp_path) if "running" in line] == []
+
+
+def test_a_name_that_was_changed_later_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Point the links of the guide to the new kite repository.")
+    transcript.edit("docs/guide.md", "a", "b")
+    transcript.agent("All links of the guide now point to `kites.example/kite`.")
+    transcript.person("We renamed it once more from `kites.example/kite` to `kites.example/kite-sky`, fix the links.")
+    transcript.edit("docs/guide.md", "b", "c")
+    transcript.agent("All links of the guide now point to `kites.example/kite-sky`.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "point to `kites.example/kite`." not in text and "point to `kites.example/kite-sky`." in text
+
+
+@pytest.mark.parametrize(
+    ("closing", "is_told"),
+    [
+        ("Pre-commit hook ran everything: 40 tests pass, lint clean.", True),
+        ("Two tests do not pass, lint is clean.", False),
+        ("All tests should pass now.", False),
+    ],
+)
+def test_what_the_agent_says_of_unseen_checks_is_quoted(tmp_path: Path, closing: str, is_told: bool) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail and commit it.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash('git commit -am "Sew a longer tail"', "[main 1a2b3c4] Sew a longer tail\n 1 file changed")
+    transcript.agent(f"Committed. {closing}")
+    assert (f"“{closing}”" in list_summary(transcript, tmp_path)) == is_told
+
+
+def test_a_review_is_told_by_the_first_of_its_numbered_findings(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the commits of this branch against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent(
+        "**Findings**\n\n1. `src/reel.py:18` The reel never stops at the end of the string.\n\n"
+        "2. `src/tail.py:4` The tail is cut where its seam begins."
+    )
+    assert list_summary(transcript, tmp_path) == [
+        "“Review the commits of this branch against main.” → "
+        "“`src/reel.py:18` The reel never stops at the end of the string.” and 1 more"
+    ]
+
+
+def test_advice_that_answers_a_question_is_no_earlier_step(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Do we need the lamp of the kite?")
+    transcript.agent("Recommendation: keep it only if you plan to fly the kite at night.")
+    transcript.person("Sew a longer tail for the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Moved the seam of the tail to `src/tail.py`.")
+    assert [line for line in build_transcript_draft(transcript, tmp_path).open_ends if "night" in line.text] == []
+
+
+def test_another_way_to_look_at_a_file_is_no_lesson(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Find the tabs in the tail of the kite.")
+    transcript.bash("cat -A src/tail.py", "cat: illegal option -- A\nusage: cat [-belnstuv] [file ...]", code=1)
+    transcript.bash("cat -v src/tail.py", "length = 2")
+    transcript.agent("It has no tabs.")
+    assert build_transcript_draft(transcript, tmp_path).lessons == ()
+
+
+def test_work_that_was_replaced_by_the_alternative_the_agent_offered_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew the tail of the kite to the frame.")
+    transcript.edit("src/tail.py", "glue", "silk")
+    transcript.agent("The tail of the kite is now sewn to the frame with `silk`.")
+    transcript.person("what does nylon do?")
+    transcript.agent("`nylon` is lighter. Shall I use nylon for the tail instead?")
+    transcript.person("yes please")
+    transcript.edit("src/tail.py", "silk", "nylon")
+    transcript.agent("Replaced the seam of the tail in `src/tail.py` by nylon.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "with `silk`" not in text and "by nylon" in text
+
+
+def test_what_a_later_prompt_orders_to_remove_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("The pictures of the guide do not move.")
+    transcript.edit("docs/guide.md", "png", "gif")
+    transcript.agent("Changed the pictures of `docs/guide.md` to ribbons of `gifs`.")
+    transcript.person("would a link be better? remove the gifs please")
+    transcript.edit("docs/guide.md", "gif", "link")
+    transcript.agent("Replaced them by a link in `docs/guide.md`.")
+    assert [line for line in list_summary(transcript, tmp_path) if "ribbons of" in line] == []
+
+
+def test_that_the_last_commit_is_not_pushed_is_told_with_it(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail and commit it.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash('git commit -am "Sew a longer tail"', "[main 1a2b3c4] Sew a longer tail\n 1 file changed")
+    transcript.agent(
+        "Committed the longer tail to `main`. Not pushed and no PR opened, say the word if you want either."
+    )
+    assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
+        "The last commit is 1a2b3c4 on main, not pushed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("closing", "order"),
+    [
+        ("Implemented the seam of the tail in `src/tail.py` and did not commit.", "Lengthen the tail by 2 m."),
+        ("Opened the seam of the tail in `src/tail.py` as a stacked kite.", "it shouldn't need to be stacked, mend it"),
+    ],
+)
+def test_what_later_work_made_untrue_is_not_told(tmp_path: Path, closing: str, order: str) -> None:
+    transcript = Transcript()
+    transcript.person("Sew the seam of the tail of the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent(closing)
+    transcript.person(order)
+    transcript.edit("src/tail.py", "4", "6")
+    transcript.agent("Done with it.")
+    assert [line for line in list_summary(transcript, tmp_path) if "did not commit" in line or "stacked" in line] == []
+
+
+def test_work_that_the_agent_offered_is_not_the_outcome_of_a_request_for_an_opinion(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("can you revbiew the tail of the kite and its knots?")
+    transcript.bash("cat src/tail.py", "length = 2")
+    transcript.agent("The tail is short. Shall I sew 2 m to it?")
+    transcript.person("yes")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.")
+    assert list_summary(transcript, tmp_path)[-1] == (
+        "“Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.”"
+    )
