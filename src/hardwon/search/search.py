@@ -49,7 +49,7 @@ _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
 # nobody ever said. The highest is for queries with a name that no record has: "Did we try Kafka for streaming?" is not
 # about streaming. The middle one is for a word that neither the model nor a record has: it may be a name in lower case.
-_MIN_STRENGTH = 0.575
+_MIN_STRENGTH = 0.66
 _MIN_STRENGTH_WITHOUT_WORD = 0.8
 _MIN_STRENGTH_WITHOUT_NAME = 1.0
 _MIN_MEANING = 0.45  # similarity of a hit that has no word of the query

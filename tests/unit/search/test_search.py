@@ -224,7 +224,7 @@ def test_several_words_are_no_phrase_and_the_best_match_is_first(library: Librar
 
 
 def test_one_word_that_the_answer_lacks_does_not_outweigh_the_others(library: Library) -> None:
-    library.observe_many([f"harbour {word} {number}" for number in range(20) for word in ("lights", "buoys chained")])
+    library.observe_many([f"harbour {word} {number}" for number in range(5) for word in ("lights", "buoys chained")])
     answer = library.observe("the harbour lights and buoys are chained to the pier")
     assert library.ids("are the harbour lights chained to the buoys at dusk")[0] == answer
 
