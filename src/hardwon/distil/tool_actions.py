@@ -66,7 +66,10 @@ _COMMIT = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", r
 _COMMIT_MESSAGE = re.compile(
     r"""\bgit commit\b[^\n]*?\s(?:-\w*m|--message)[ =]*"""
     r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
+    r"""|\bgit commit\b[^\n]*?\s(?:-\w*F|--file)[ =]*- <<-?\s*['"]?\w+['"]?[^\n]*\n\s*([^\n]+)"""
 )
+# What `git push` prints of a branch that had commits before: "1a2b3c4..5d6e7f8  tail -> tail".
+_PUSHED_RANGE = re.compile(r"^[ \t]+[0-9a-f]{7,40}\.\.([0-9a-f]{7,40})[ \t]+(\S+) -> \S+$", re.M)
 _QUIET_OPTION = re.compile(r"-[a-z]*q[a-z]*|--quiet")
 _RAN_NOTHING = re.compile(r"\bno tests? (?:were |was )?(?:found|ran|run|to run|collected|executed)\b", re.I)
 _CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
@@ -272,6 +275,21 @@ def find_unreported_commit(action: ToolAction) -> str:
     if not is_certain or not has_confirmation or failures.has_failure_words(action.text[:_MAX_INSPECTED_CHARS]):
         return ""
     return to_plain_line(next(filter(None, subject.groups()), ""))
+
+
+def find_pushed_commit(action: ToolAction) -> Commit | None:
+    """Return the commit that a command made without printing it and then pushed; None if that is not certain.
+
+    What `git push` prints has its hash, so the exit code may be hidden, as behind `git push | tail`.
+    """
+    command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+    subject = _COMMIT_MESSAGE.search(command)
+    ranges = _PUSHED_RANGE.findall(action.text)
+    commits = [part for part in working_commands.list_simple_commands(command) if _is_commit(part)]
+    if not subject or len(commits) != 1 or len(ranges) != 1 or action.call.outcome != "fine":
+        return None
+    short_hash, branch = ranges[0]
+    return Commit(branch, short_hash[:12], to_plain_line(next(filter(None, subject.groups()), "")), "")
 
 
 def _is_commit(part: SimpleCommand) -> bool:

@@ -192,7 +192,7 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     outcome = outcome.removeprefix("“").partition("”")[0]  # the first sentence of several
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
-    if request and words:
+    if request and words and not topic_outcomes.only_saves_work(facts, topic):
         outcome = outcome or topic_outcomes.describe_changes(facts, topic).text
         return f"{request}{OUTCOME_ARROW}{outcome}" if outcome else topic.request
     return outcome or ("" if prompt_requests.is_trivial_request(topic.request) else topic.request)

@@ -12,6 +12,7 @@ from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
 from hardwon.handoff.prompt_requests import (
+    SAVES,
     find_stems,
     find_topic_words,
     is_trivial_request,
@@ -84,12 +85,21 @@ def is_worth_telling(topic: Topic) -> bool:
     return topic.has_changes or not topic.request.startswith("/")
 
 
+def only_saves_work(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a topic edited nothing and its request to commit or push names nothing of what was committed."""
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
+    commits = phrasing.list_commits(actions)
+    if not commits or not SAVES.search(topic.request) or any(action.kind == "changed" for action in actions):
+        return False
+    subjects = " ".join(commit.subject for _, commit in commits)
+    return not find_stems(topic.request) & find_stems(subjects)
+
+
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     """Return whether a later review, or the next prompt, overtakes the outcome of a topic."""
     following = topic.last + 1
-    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
-    if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
-        return True  # the findings of a review hold until the next one
+    if is_overtaken_review(facts, topic):
+        return True
     if following == len(facts.exchanges):
         return False
     if _is_replaced(facts, topic):
@@ -106,6 +116,12 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
         return True  # "I think we should change that"
     return not has_commit and phrasing.is_taken_back(facts.turns[topic.last].final_message, next_prompt)
+
+
+def is_overtaken_review(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a later review follows a review: its findings hold until then."""
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    return _is_pure_review(topic) and any(map(_is_pure_review, later_topics))
 
 
 def _is_replaced(facts: SessionFacts, topic: Topic) -> bool:
@@ -140,6 +156,7 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
         return None
     # "please fix these" says nothing without the prompt's context.
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
+    names_something = names_something and not only_saves_work(facts, topic)
     request = _choose_committed_request(topic, outcome) if names_something else ""
     is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
     if not is_commit and _answers_earlier_topic(facts, topic, outcome):
