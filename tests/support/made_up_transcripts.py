@@ -16,6 +16,7 @@ class Transcript:
     def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> None:
         self.lines: list[str] = []
         self._cwd, self._session = cwd, session
+        self.branch = ""  # recorded with each line from now on
         self._at = datetime.fromisoformat(start).replace(tzinfo=UTC)
 
     def person(self, text: str) -> None:
@@ -53,6 +54,7 @@ class Transcript:
             "cwd": self._cwd,
             "sessionId": self._session,
             "version": "2.1.100",
+            **({"gitBranch": self.branch} if self.branch else {}),
             "type": kind,
             "message": message,
             "uuid": f"{self._session[:8]}-{number}",

@@ -53,6 +53,9 @@ _POINTS_TO_TALK = re.compile(r"^\W*\w+ (?:it|that|this|them|these|those)\b", re.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 
+_SAYS_CLEAN = "nothing to commit, working tree clean"  # as `git status` prints it
+_CHANGES_FOLDER = re.compile(r"\s*cd\s+[\"']?(/[^\s\"';&]+?)/?[\"']?\s*(?:&&|;|\n)")
+
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
     """List what to do next, most certain first: unfinished work, stated steps, open tasks, failing checks."""
@@ -303,19 +306,36 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
 
 
 def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
-    """List the files that were changed after the last command that may have committed or undone changes."""
+    """List the files that were changed after the last command that may have committed or undone changes.
+
+    What the person did with them outside of the session is not known. Once they evidently worked there, by another
+    branch or a clean working tree, nothing is said.
+    """
     edits = list[ToolAction]()
     has_commits = False
     for action in facts.actions:
         call, _ = facts.calls[action.call.key]
         if action.kind == "changed" and not action.failed:
-            edits.append(action)
+            if not _is_in_other_folder(facts, call):
+                edits.append(action)
         elif MOVES_CHANGES.search(call.command) and not RESTORES_CHANGES.search(call.command):
             edits = []
             # Not only reported ones: rewriting gives a commit another hash, and `commit -q` prints none.
             has_commits = has_commits or (action.kind == "saved" and not action.failed and "commit" in call.command)
+        elif _SAYS_CLEAN in action.text and "git status" in call.command:
+            edits = []
+    last_branch = next((step.branch for step in reversed(facts.story.steps) if step.branch), "")
+    # No command of the agent after these edits changed the branch.
+    edits = [action for action in edits if facts.calls[action.call.key][0].branch in ("", last_branch)]
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    lead = "Changed after the last commit" if has_commits else "Not committed in this session"
+    lead = "Changed after the last commit" if has_commits else "Changed, and not committed by the agent"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]
+
+
+def _is_in_other_folder(facts: SessionFacts, call: Step) -> bool:
+    """Return whether a command ran in a folder outside of the project, so that its relative paths are not there."""
+    project = facts.story.project or facts.story.cwd
+    folder = _CHANGES_FOLDER.match(call.command)
+    return folder is not None and bool(project) and not f"{folder[1]}/".startswith(f"{project}/")

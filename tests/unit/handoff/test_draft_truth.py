@@ -64,7 +64,7 @@ def test_changes_put_aside_and_taken_back_are_still_uncommitted(tmp_path: Path) 
     transcript.edit("src/reel.py", "2", "4")
     transcript.agent("The seam is sewn.")
     assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
-        "Not committed in this session: src/tail.py and src/reel.py"
+        "Changed, and not committed by the agent: src/tail.py and src/reel.py"
     ]
 
 
@@ -260,3 +260,66 @@ def test_work_that_the_agent_offered_is_not_the_outcome_of_a_request_for_an_opin
     assert list_summary(transcript, tmp_path)[-1] == (
         "“Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.”"
     )
+
+
+def list_resume(transcript: Transcript, folder: Path) -> list[str]:
+    return [line.text for line in build_transcript_draft(transcript, folder).resume]
+
+
+def test_a_commit_is_known_by_what_its_push_prints(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail for the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed 2 m to the tail of the kite in `src/tail.py`. Shall I commit it?")
+    transcript.person("yxes, commit and push I handle communication")
+    transcript.bash(
+        "git add -A && git commit -q -F - <<'EOF' && git push 2>&1 | tail -2\nLengthen the silk\n\nIt swayed.\nEOF",
+        "To kites.example:kite.git\n   1a2b3c4..5d6e7f8  tail -> tail",
+    )
+    transcript.agent("Committed and pushed `5d6e7f8`.")
+    assert list_resume(transcript, tmp_path) == ["The last commit is 5d6e7f8 on tail, pushed"]
+    assert list_summary(transcript, tmp_path)[-1] == "Committed 5d6e7f8: “Lengthen the silk”"
+
+
+def test_a_cause_that_an_overtaken_review_names_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the branch of the tail.")
+    transcript.bash("git diff main", "+length = 2")
+    transcript.agent("The root cause is real: the tail fails to hold because its seam was cut in `src/tail.py`.")
+    transcript.person("Now review the branch of the reel.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent("**Findings**\n\n1. `src/reel.py:18` The reel never stops at the end of the string.")
+    transcript.person("Mend the end of the string in the reel.")
+    transcript.edit("src/reel.py", "a", "b")
+    transcript.agent("Mended the reel of the kite in `src/reel.py`.")
+    assert [line for line in list_summary(transcript, tmp_path) if "root cause" in line] == []
+
+
+def test_nothing_is_said_of_changes_before_the_person_switched_the_branch(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.branch = "main"
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("The seam is sewn.")
+    transcript.branch = "tail"
+    transcript.person("Thanks, what is the reel made of?")
+    transcript.agent("It is made of wood.")
+    assert list_resume(transcript, tmp_path) == []
+
+
+def test_nothing_is_said_of_changes_in_a_clean_working_tree(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("git status", "On branch main\nnothing to commit, working tree clean")
+    transcript.agent("The seam is sewn.")
+    assert list_resume(transcript, tmp_path) == []
+
+
+def test_a_file_of_another_repository_is_not_told_as_changed(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail, also in the shop.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("cd /home/dev/shop && sed -i 's/2/4/' src/price.py")
+    transcript.agent("The seam is sewn.")
+    assert list_resume(transcript, tmp_path) == ["Changed, and not committed by the agent: src/tail.py"]
