@@ -93,6 +93,7 @@ _QUIET_PROGRAM_WORDS = (
 )
 _QUIET_COMMANDS = working_commands.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
 _GIT_SAVE_COMMANDS = frozenset(["commit", "push", "tag"])
+_TAG_LISTINGS = frozenset(("-l", "--list", "--contains", "--points-at", "--merged"))
 # Git commands that only look or prepare: they leave no commit.
 _GIT_LOOK_WORDS = (
     "status diff log show branch blame remote rev-parse ls-files fetch config describe reflog grep add check-ignore"
@@ -100,6 +101,7 @@ _GIT_LOOK_WORDS = (
 )
 _GIT_LOOK_COMMANDS = frozenset(_GIT_LOOK_WORDS.split())
 _GH_SAVE_COMMANDS = frozenset(["create", "merge", "close", "comment", "edit", "review", "ready", "release"])
+_GH_LOOK_COMMANDS = frozenset(("view", "list", "download", "verify"))
 _CHECK_WORDS = (
     "pytest unittest tox nox jest vitest mocha ava playwright cypress rspec phpunit tsc vue-tsc mypy pyright ruff"
     " flake8 pylint eslint biome oxlint prettier stylelint golangci-lint gofmt goimports staticcheck clippy"
@@ -506,11 +508,14 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
     if part.program == "git":
         # The first plain word: values of git's own options, as of `-C src/web`, mostly are not plain.
         subcommand = next((word for word in words if word.isalpha() or word in _GIT_LOOK_COMMANDS), "")
+        if subcommand == "tag" and (words[-1] == "tag" or _TAG_LISTINGS.intersection(part.words)):
+            return "looked"
         if subcommand in _GIT_SAVE_COMMANDS:
             return "saved"
         return "looked" if subcommand in _GIT_LOOK_COMMANDS or not subcommand else "ran"
     if part.program in ("gh", "glab"):
-        return "saved" if _GH_SAVE_COMMANDS & set(words[:2]) else "looked"
+        is_save = bool(_GH_SAVE_COMMANDS & set(words[:2])) and not _GH_LOOK_COMMANDS & set(words[1:2])
+        return "saved" if is_save else "looked"
     if _is_commit(part) and part.program not in _QUIET_COMMANDS:
         return "saved"  # `wrapper git commit`
     if part.program in _QUIET_COMMANDS or not _PROGRAM_NAME.fullmatch(part.program) or part.words[1:2] == ("=",):
