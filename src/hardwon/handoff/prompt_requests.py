@@ -148,7 +148,7 @@ def _strip_report(text: str) -> str:
     lines = text.splitlines()
     for number, line in enumerate(lines):
         following = [later for later in lines[number + 1 :] if later.strip()]
-        if not _REPORTED_SPEECH.search(line) or len(following) < _MIN_REPORTED_LINES:
+        if not _REPORTED_SPEECH.search(line) or len(following) < _MIN_REPORTED_LINES - bool(lines[:number]):
             continue
         kept_parts = []
         own_words = "\n".join(lines[:number]).strip()

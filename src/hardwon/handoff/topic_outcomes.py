@@ -8,15 +8,23 @@ from fnmatch import fnmatch
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
-from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message, list_review_findings
+from hardwon.handoff.closing_sentences import (
+    find_closing_sentence,
+    get_closing_message,
+    list_review_findings,
+    tells_leftover,
+)
 from hardwon.handoff.handoffs import OUTCOME_ARROW
-from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
+from hardwon.handoff.phrases import ASKS_TO_CHOOSE, DANGLES, POINTS_BACK, REVIEWS
 from hardwon.handoff.prompt_requests import (
     SAVES,
+    asks_to_look,
     find_stems,
     find_topic_words,
+    has_own_order,
     is_trivial_request,
     only_saves,
+    orders_change,
     wants_answer,
 )
 from hardwon.handoff.session_facts import (
@@ -222,6 +230,8 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     if unreported:
         action, subject = unreported[-1]
         return Statement(f"committed {quote_text(subject, 100)}", cite_action(facts, action))
+    if _awaits_choice(facts, topic):
+        return Statement("")
     # What the agent reports of saving the work, or of something else, is no outcome of this request.
     speaking = [number for number in exchanges if number == topic.first or _continues(facts, number, topic)]
     working = [number for number in speaking if facts.actions_by_turn[number]]
@@ -230,6 +240,21 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if closing and _still_holds(facts, number, closing.text):
             return _quote_with_siblings(facts, topic, number, closing)
     return Statement("")
+
+
+def _awaits_choice(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether an order to change something ended in a question of the agent, on whose answer it was done.
+
+    What the agent says with the question, such as what is in the way, is then not what came of the order.
+    """
+    following = topic.last + 1
+    if topic.has_changes or following == len(facts.exchanges) or asks_to_look(topic.request):
+        return False
+    message = get_closing_message(facts.exchanges[topic.last])
+    is_asked = bool(ASKS_TO_CHOOSE.search(message.rstrip().rpartition("\n")[2]))
+    is_ordered = orders_change(topic.request) and not REVIEWS.search(topic.request)
+    next_prompt = facts.turns[following].prompt
+    return is_asked and is_ordered and has_changes(facts.actions_by_turn[following]) and not has_own_order(next_prompt)
 
 
 def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
@@ -261,7 +286,7 @@ def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing
     findings = list_review_findings(message)
     if any(line.startswith(closing.text.rstrip("…")) for line in findings):
         return Statement(phrasing.quote_results([closing.text], len(findings), MAX_LINE_CHARS), closing.evidence)
-    siblings = phrasing.list_sibling_results(message, closing.text)
+    siblings = [line for line in phrasing.list_sibling_results(message, closing.text) if not tells_leftover(line)]
     holding = [line for line in siblings if _still_holds(facts, number, line)]
     request_stems = find_stems(topic.request)
     results = [

@@ -323,3 +323,47 @@ def test_a_file_of_another_repository_is_not_told_as_changed(tmp_path: Path) -> 
     transcript.bash("cd /home/dev/shop && sed -i 's/2/4/' src/price.py")
     transcript.agent("The seam is sewn.")
     assert list_resume(transcript, tmp_path) == ["Changed, and not committed by the agent: src/tail.py"]
+
+
+def test_what_stood_in_the_way_before_the_person_chose_is_not_the_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("I'd like to add a lamp to the tail of the kite.")
+    transcript.bash("git tag --list; ls src", "v1\ntail.py")
+    transcript.bash("gh release view v1", "release not found")
+    transcript.agent(
+        "One thing is in the way: the tail of the kite has no `socket` for a lamp in `src/tail.py`.\n\n"
+        "**A.** Sew a socket first.\n\n**B.** Hang the lamp below the frame.\n\nWhich way?"
+    )
+    transcript.person("can we have B in the same kite? I'd be fine with that")
+    transcript.edit("src/frame.py", "", "lamp")
+    transcript.agent("Hung the lamp below the frame in `src/frame.py`.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "socket" not in text and "Hung the lamp" in text
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "The tail of the kite still hangs at `old_frame`.",
+        "The tail of the kite is not sewn to the `frame` yet.",
+        "You could cut the tail of the kite with `snip`.",
+    ],
+)
+def test_what_the_work_left_as_it_was_is_no_outcome(tmp_path: Path, closing: str) -> None:
+    transcript = Transcript()
+    transcript.person("Hang the tail of the kite at the new frame.")
+    transcript.edit("src/tail.py", "old", "new")
+    transcript.agent(f"All clean.\n\n1. {closing}")
+    assert [line for line in list_summary(transcript, tmp_path) if closing in line] == []
+
+
+def test_somebody_elses_words_in_a_prompt_are_not_its_request(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person(
+        "got a question: How does the reel of the kite stop?\n\nA friend said this is related:\n\n"
+        "The reel counts the turns of the string (src/reel.py:18), so each turn stops on its own, and the tail of the "
+        "kite is found in the sky.\n\nCan you help me understand it?"
+    )
+    transcript.bash("cat src/reel.py", "def stop(): ...")
+    transcript.agent("Half right. The reel stops by `stop()` in `src/reel.py` at the end of the string.")
+    assert [line for line in list_summary(transcript, tmp_path) if "counts the turns" in line] == []
