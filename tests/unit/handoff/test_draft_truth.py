@@ -367,3 +367,27 @@ def test_somebody_elses_words_in_a_prompt_are_not_its_request(tmp_path: Path) ->
     transcript.bash("cat src/reel.py", "def stop(): ...")
     transcript.agent("Half right. The reel stops by `stop()` in `src/reel.py` at the end of the string.")
     assert [line for line in list_summary(transcript, tmp_path) if "counts the turns" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("later_prompt", "newer_plan", "is_told"),
+    [
+        ("", "", True),
+        ("I'm confused, the tail is wrong in the sky.", "", False),
+        ("Plan a lamp for the kite.", "# Plan: Add a lamp\n\n1. Wire it", False),
+    ],
+)
+def test_a_check_of_a_plan_by_hand_is_told_until_the_person_tried_it(
+    tmp_path: Path, later_prompt: str, newer_plan: str, is_told: bool
+) -> None:
+    transcript = Transcript()
+    transcript.carry_plan(f"{PLAN}\n\n## Verification\n\n- Manual test: fly the kite with a long tail")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed the tail in `src/tail.py`.")
+    if later_prompt:
+        transcript.person(later_prompt)
+        if newer_plan:
+            transcript.call("ExitPlanMode", {"plan": newer_plan}, REFUSED, failed=True)
+        transcript.agent("I see.")
+    steps = [line.text for line in build_transcript_draft(transcript, tmp_path).open_ends]
+    assert any(step.startswith("To check by hand") for step in steps) == is_told
