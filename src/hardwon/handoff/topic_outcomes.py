@@ -94,10 +94,18 @@ def is_worth_telling(topic: Topic) -> bool:
 
 
 def only_saves_work(facts: SessionFacts, topic: Topic) -> bool:
-    """Return whether a topic edited nothing and its request to commit or push names nothing of what was committed."""
+    """Return whether a topic edited nothing and its request to commit or push names nothing of what was committed.
+
+    With nothing asked before it, the request is what the session was about.
+    """
     actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
     commits = phrasing.list_commits(actions)
-    if not commits or not SAVES.search(topic.request) or any(action.kind == "changed" for action in actions):
+    if (
+        topic is facts.topics[0]
+        or not commits
+        or not SAVES.search(topic.request)
+        or any(action.kind == "changed" for action in actions)
+    ):
         return False
     subjects = " ".join(commit.subject for _, commit in commits)
     return not find_stems(topic.request) & find_stems(subjects)
@@ -214,9 +222,9 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, action, commit)
     ]
     if commits:
-        # Of several, the one that speaks of the request; else the last.
+        # Of several, the one that speaks of the request, and of little else; else the last.
         request_stems = find_stems(topic.request)
-        action, commit = max(reversed(commits), key=lambda entry: len(find_stems(entry[1].subject) & request_stems))
+        action, commit = max(reversed(commits), key=lambda entry: _rate_match(entry[1].subject, request_stems))
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
@@ -240,6 +248,13 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if closing and _still_holds(facts, number, closing.text):
             return _quote_with_siblings(facts, topic, number, closing)
     return Statement("")
+
+
+def _rate_match(subject: str, request_stems: frozenset[str]) -> tuple[int, float]:
+    """Return how many words of a commit's subject a request has, and which share of the subject they are."""
+    stems = find_stems(subject)
+    shared_count = len(stems & request_stems)
+    return shared_count, shared_count / max(len(stems), 1)
 
 
 def _awaits_choice(facts: SessionFacts, topic: Topic) -> bool:
