@@ -123,10 +123,11 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
 
 
 def _is_told_as_step(topic: Statement, open_ends: Iterable[Statement]) -> bool:
-    """Return whether the outcome of a topic is one quotation that a next step repeats."""
+    """Return whether the outcome of a topic is one quotation that stands among the next steps."""
     outcome = _ONLY_QUOTATION.fullmatch(topic.text.rpartition(OUTCOME_ARROW)[2])
     words = outcome[1].rstrip(" …") if outcome else ""
-    return bool(words) and any(words in step.text for step in open_ends if step.is_next_step)
+    steps = [step.text.rstrip(" …") for step in open_ends if step.is_next_step]
+    return bool(words) and any(words in step or step in words for step in steps)
 
 
 def _build_silent_draft(story: Story) -> Draft:

@@ -337,7 +337,9 @@ def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     edits = list[ToolAction]()
     has_commits = False
     for action in facts.actions:
-        call, _ = facts.calls[action.call.key]
+        call, result = facts.calls[action.call.key]
+        if result is None or result.refused:
+            continue  # the person refused the command, or the session ended before it did
         if action.kind == "changed" and not action.failed:
             if not _is_in_other_folder(facts, call):
                 edits.append(action)

@@ -8,6 +8,7 @@ import pytest
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import Draft, build_draft
+from hardwon.handoff.statements import continues_cut_text
 from tests.support.made_up_transcripts import Transcript
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -391,3 +392,38 @@ def test_a_check_of_a_plan_by_hand_is_told_until_the_person_tried_it(
         transcript.agent("I see.")
     steps = [line.text for line in build_transcript_draft(transcript, tmp_path).open_ends]
     assert any(step.startswith("To check by hand") for step in steps) == is_told
+
+
+@pytest.mark.parametrize("result", ["", REFUSED])
+def test_a_commit_that_did_not_run_leaves_the_changes_uncommitted(tmp_path: Path, result: str) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.call("Bash", {"command": 'git commit -am "Sew a longer tail"'}, result, failed=bool(result))
+    if result:
+        transcript.agent("The seam of the tail is sewn.")
+    else:
+        transcript.lines.pop()  # the session ended before the command did
+    assert "Changed, and not committed by the agent: src/tail.py" in list_resume(transcript, tmp_path)
+
+
+def test_a_step_is_told_once(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the commits of this branch against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent(
+        "The tail of the kite is longer.\n\n- **The seam is not stable** (`src/seam.py:3`). It is cut where the tail "
+        "begins. If stable seams are out of scope, fine, but the name is misleading; document the limitation in the "
+        "guide.\n\n## Summary\n\nFunctionally close to ready. Before merging I'd want: the `sway` fix of the tail, a "
+        "test of the `reel`, and either tightening `seam` or removing it from the kite."
+    )
+    draft = build_transcript_draft(transcript, tmp_path)
+    text = "\n".join(line.text for line in (*draft.summary, *draft.resume))
+    assert text.count("the `sway` fix of the tail") == 1
+    assert "If stable seams" not in text
+
+
+def test_a_text_continues_one_that_was_cut_in_it() -> None:
+    cut_text = "Sew the tail. The knots of the reel and the string …"
+    assert continues_cut_text("The knots of the reel and the string are good follow-ups.", cut_text)
+    assert not continues_cut_text("The lamp of the reel is a good follow-up.", cut_text)
