@@ -139,7 +139,7 @@ def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
 def list_causes(facts: SessionFacts) -> list[Statement]:
     """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
     causes = list[Statement]()
-    overtaken_topics = [topic for topic in facts.topics if topic_outcomes.is_overtaken_review(facts, topic)]
+    overtaken_topics = [topic for topic in facts.topics if topic_outcomes.is_left_behind(facts, topic)]
     overtaken = {number for topic in overtaken_topics for number in range(topic.first, topic.last + 1)}
     untold_exchanges = overtaken | _find_small_exchanges(facts)
     next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]

@@ -140,6 +140,15 @@ def is_overtaken_review(facts: SessionFacts, topic: Topic) -> bool:
     return _is_pure_review(topic) and any(map(_is_pure_review, later_topics))
 
 
+def is_left_behind(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a later review follows a review, or something else was looked at before anything was changed."""
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    is_followed_up = bool(later_topics) and later_topics[0].has_changes
+    has_later_changes = any(later.has_changes for later in later_topics)
+    has_other_work = _is_pure_review(topic) and has_later_changes and not is_followed_up
+    return has_other_work or is_overtaken_review(facts, topic)
+
+
 def _is_replaced(facts: SessionFacts, topic: Topic) -> bool:
     """Return whether the next request does something else instead, in files that the topic changed without a commit."""
     actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]

@@ -282,12 +282,13 @@ def test_a_commit_is_known_by_what_its_push_prints(tmp_path: Path) -> None:
     assert list_summary(transcript, tmp_path)[-1] == "Committed 5d6e7f8: “Lengthen the silk”"
 
 
-def test_a_cause_that_an_overtaken_review_names_is_not_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("next_request", ["Now review the branch of the reel.", "What is the reel made of?"])
+def test_a_cause_that_a_review_names_is_not_told_after_other_work(tmp_path: Path, next_request: str) -> None:
     transcript = Transcript()
     transcript.person("Review the branch of the tail.")
     transcript.bash("git diff main", "+length = 2")
     transcript.agent("The root cause is real: the tail fails to hold because its seam was cut in `src/tail.py`.")
-    transcript.person("Now review the branch of the reel.")
+    transcript.person(next_request)
     transcript.bash("git diff main", "+def reel(): ...")
     transcript.agent("**Findings**\n\n1. `src/reel.py:18` The reel never stops at the end of the string.")
     transcript.person("Mend the end of the string in the reel.")
