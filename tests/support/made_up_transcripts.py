@@ -16,10 +16,16 @@ class Transcript:
     def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> None:
         self.lines: list[str] = []
         self._cwd, self._session = cwd, session
+        self.branch = ""  # recorded with each line from now on
         self._at = datetime.fromisoformat(start).replace(tzinfo=UTC)
 
     def person(self, text: str) -> None:
         self._add("user", {"role": "user", "content": text}, 60)
+
+    def carry_plan(self, plan: str) -> None:
+        """Open the session with a plan that was agreed to in an earlier one."""
+        message = {"role": "user", "content": f"Implement the following plan:\n\n{plan}"}
+        self._add("user", message, 60, planContent=plan)
 
     def agent(self, text: str) -> None:
         self._add("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
@@ -44,7 +50,7 @@ class Transcript:
         tool_input = {"file_path": f"{self._cwd}/{path}", "old_string": old_text, "new_string": new_text}
         self.call("Edit", tool_input, f"The file {self._cwd}/{path} has been updated.")
 
-    def _add(self, kind: str, message: dict[str, Any], seconds: int = 5) -> None:
+    def _add(self, kind: str, message: dict[str, Any], seconds: int = 5, **fields: str) -> None:
         self._at += timedelta(seconds=seconds)
         number = len(self.lines) + 1
         line = {
@@ -53,12 +59,14 @@ class Transcript:
             "cwd": self._cwd,
             "sessionId": self._session,
             "version": "2.1.100",
+            **({"gitBranch": self.branch} if self.branch else {}),
             "type": kind,
             "message": message,
             "uuid": f"{self._session[:8]}-{number}",
             "timestamp": f"{self._at:%Y-%m-%dT%H:%M:%S}.000Z",
+            **fields,
         }
-        self.lines.append(json.dumps(line))
+        self.lines.append(json.dumps(line, separators=(",", ":")))
 
     def write(self, folder: Path, name: str = "") -> str:
         path = folder / f"{name or self._session}.jsonl"

@@ -49,6 +49,7 @@ class Step(NamedTuple):
     session: str = ""
     subagent_id: str = ""  # empty for the main agent
     cwd: str = ""
+    branch: str = ""  # checked out at that time, if the agent records it
     call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
     command: str = ""

@@ -304,6 +304,8 @@ def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_a
         if action.kind != "saved":
             continue  # a push that failed after it leaves the commit
         reported = tool_actions.parse_commits(action.text)
+        pushed = None if reported else tool_actions.find_pushed_commit(action)
+        reported = [pushed] if pushed else reported
         if reported and commits and "--amend" in command and commits[-1][1].branch == reported[0].branch:
             commits.pop()
         commits += [(action, commit) for commit in reported]
@@ -319,7 +321,8 @@ def list_unreported_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAct
             commits.clear()
         for commit in tool_actions.parse_commits(action.text):
             commits.pop(commit.subject, None)
-        if subject := tool_actions.find_unreported_commit(action):
+        subject = tool_actions.find_unreported_commit(action)
+        if subject and not tool_actions.find_pushed_commit(action):
             commits[subject] = action
     return [(action, subject) for subject, action in commits.items()]
 

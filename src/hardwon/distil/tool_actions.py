@@ -66,7 +66,10 @@ _COMMIT = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", r
 _COMMIT_MESSAGE = re.compile(
     r"""\bgit commit\b[^\n]*?\s(?:-\w*m|--message)[ =]*"""
     r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n\s*([^\n]+)|"([^"$`\n]+)|'([^'\n]+))"""
+    r"""|\bgit commit\b[^\n]*?\s(?:-\w*F|--file)[ =]*- <<-?\s*['"]?\w+['"]?[^\n]*\n\s*([^\n]+)"""
 )
+# What `git push` prints of a branch that had commits before: "1a2b3c4..5d6e7f8  tail -> tail".
+_PUSHED_RANGE = re.compile(r"^[ \t]+[0-9a-f]{7,40}\.\.([0-9a-f]{7,40})[ \t]+(\S+) -> \S+$", re.M)
 _QUIET_OPTION = re.compile(r"-[a-z]*q[a-z]*|--quiet")
 _RAN_NOTHING = re.compile(r"\bno tests? (?:were |was )?(?:found|ran|run|to run|collected|executed)\b", re.I)
 _CONFIRMS_COMMIT = re.compile(r"^\W*(?:ok|done|committed|success\w*)\b|\bfiles? changed\b", re.I)
@@ -90,6 +93,7 @@ _QUIET_PROGRAM_WORDS = (
 )
 _QUIET_COMMANDS = working_commands.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
 _GIT_SAVE_COMMANDS = frozenset(["commit", "push", "tag"])
+_TAG_LISTINGS = frozenset(("-l", "--list", "--contains", "--points-at", "--merged"))
 # Git commands that only look or prepare: they leave no commit.
 _GIT_LOOK_WORDS = (
     "status diff log show branch blame remote rev-parse ls-files fetch config describe reflog grep add check-ignore"
@@ -97,6 +101,7 @@ _GIT_LOOK_WORDS = (
 )
 _GIT_LOOK_COMMANDS = frozenset(_GIT_LOOK_WORDS.split())
 _GH_SAVE_COMMANDS = frozenset(["create", "merge", "close", "comment", "edit", "review", "ready", "release"])
+_GH_LOOK_COMMANDS = frozenset(("view", "list", "download", "verify"))
 _CHECK_WORDS = (
     "pytest unittest tox nox jest vitest mocha ava playwright cypress rspec phpunit tsc vue-tsc mypy pyright ruff"
     " flake8 pylint eslint biome oxlint prettier stylelint golangci-lint gofmt goimports staticcheck clippy"
@@ -272,6 +277,21 @@ def find_unreported_commit(action: ToolAction) -> str:
     if not is_certain or not has_confirmation or failures.has_failure_words(action.text[:_MAX_INSPECTED_CHARS]):
         return ""
     return to_plain_line(next(filter(None, subject.groups()), ""))
+
+
+def find_pushed_commit(action: ToolAction) -> Commit | None:
+    """Return the commit that a command made without printing it and then pushed; None if that is not certain.
+
+    What `git push` prints has its hash, so the exit code may be hidden, as behind `git push | tail`.
+    """
+    command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+    subject = _COMMIT_MESSAGE.search(command)
+    ranges = _PUSHED_RANGE.findall(action.text)
+    commits = [part for part in working_commands.list_simple_commands(command) if _is_commit(part)]
+    if not subject or len(commits) != 1 or len(ranges) != 1 or action.call.outcome != "fine":
+        return None
+    short_hash, branch = ranges[0]
+    return Commit(branch, short_hash[:12], to_plain_line(next(filter(None, subject.groups()), "")), "")
 
 
 def _is_commit(part: SimpleCommand) -> bool:
@@ -497,11 +517,14 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
     if part.program == "git":
         # The first plain word: values of git's own options, as of `-C src/web`, mostly are not plain.
         subcommand = next((word for word in words if word.isalpha() or word in _GIT_LOOK_COMMANDS), "")
+        if subcommand == "tag" and (words[-1] == "tag" or _TAG_LISTINGS.intersection(part.words)):
+            return "looked"
         if subcommand in _GIT_SAVE_COMMANDS:
             return "saved"
         return "looked" if subcommand in _GIT_LOOK_COMMANDS or not subcommand else "ran"
     if part.program in ("gh", "glab"):
-        return "saved" if _GH_SAVE_COMMANDS & set(words[:2]) else "looked"
+        is_save = bool(_GH_SAVE_COMMANDS & set(words[:2])) and not _GH_LOOK_COMMANDS & set(words[1:2])
+        return "saved" if is_save else "looked"
     if _is_commit(part) and part.program not in _QUIET_COMMANDS:
         return "saved"  # `wrapper git commit`
     if part.program in _QUIET_COMMANDS or not _PROGRAM_NAME.fullmatch(part.program) or part.words[1:2] == ("=",):

@@ -6,9 +6,11 @@ import re
 
 from hardwon.distil import phrasing
 from hardwon.handoff.phrases import (
+    ADVISES,
     ASKS_CAUSE,
     DANGLES,
     FINDINGS,
+    LEFTOVERS,
     NAMES_CONCRETELY,
     NAMES_SAVED_WORK,
     OPENERS,
@@ -39,6 +41,7 @@ _FINDINGS_SECTION = re.compile(
     r"(?P<body>.*?)(?=^#|^\*\*\w[^\n]*\*\*:?$|\Z)",
     re.I | re.M | re.S,
 )
+_CLAUSE_END = re.compile(r"[,;(]|\s[–—-]\s|\b(?:so|while|but|and|because|since)\b")
 _NUMBERED_ITEM = re.compile(r"^\d{1,2}[.)]\s+(\S.*)$", re.M)
 # The report of Codex's own /review, which its transcript adds to the exchange before.
 _CODEX_REVIEW = re.compile(r"^(?:Review comment|Full review comments):$", re.M)
@@ -115,7 +118,7 @@ def _find_reported_result(message: str, request: str) -> str:
     results = [
         line
         for line in phrasing.find_results(message)
-        if not VAGUE.match(line) and _is_telling(line, min_words=_MIN_RESULT_WORDS)
+        if not VAGUE.match(line) and not tells_leftover(line) and _is_telling(line, min_words=_MIN_RESULT_WORDS)
     ]
     request_stems = find_stems(request)
     related_results = [
@@ -155,6 +158,7 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
         and not phrasing.is_unproven(line)
         and not STARTS_BACK.match(line)
         and not DANGLES.match(line)
+        and not (has_work and tells_leftover(line))
         and line[0] not in _QUOTATION_MARKS
     ]
     for line in sentences[:_MAX_SENTENCES]:
@@ -167,6 +171,14 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
         if is_related and has_name and not VAGUE.match(line) and _is_telling(line, min_words=min_words):
             return line
     return ""
+
+
+def tells_leftover(line: str) -> bool:
+    """Return whether a sentence tells what the work left as it was, or what the person can do about it.
+
+    What it says first counts: "Added the cap, which …" tells work.
+    """
+    return bool(LEFTOVERS.search(_CLAUSE_END.split(line, maxsplit=1)[0]) or ADVISES.search(line))
 
 
 def _is_complete_sentence(line: str) -> bool:

@@ -58,6 +58,7 @@ _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
 # A permission prompt, or a refusal that ends in a question, is no mistake.
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
 _CODE = re.compile(r"`([^`]+)`")
+_ONLY_QUOTATION = re.compile(r"“([^“”]+)”")
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
@@ -101,6 +102,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
     open_ends = [*list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
     open_ends = drop_near_duplicates(open_ends)[:MAX_OPEN_ENDS]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
+    topics = [topic for topic in topics if not _is_told_as_step(topic, open_ends)]
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
         story=story,
@@ -118,6 +120,14 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         memories=tuple(memories),
         lessons=tuple(_suggest_lessons(story)),
     )
+
+
+def _is_told_as_step(topic: Statement, open_ends: Iterable[Statement]) -> bool:
+    """Return whether the outcome of a topic is one quotation that stands among the next steps."""
+    outcome = _ONLY_QUOTATION.fullmatch(topic.text.rpartition(OUTCOME_ARROW)[2])
+    words = outcome[1].rstrip(" …") if outcome else ""
+    steps = [step.text.rstrip(" …") for step in open_ends if step.is_next_step]
+    return bool(words) and any(words in step or step in words for step in steps)
 
 
 def _build_silent_draft(story: Story) -> Draft:
@@ -192,7 +202,7 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     outcome = outcome.removeprefix("“").partition("”")[0]  # the first sentence of several
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
-    if request and words:
+    if request and words and not topic_outcomes.only_saves_work(facts, topic):
         outcome = outcome or topic_outcomes.describe_changes(facts, topic).text
         return f"{request}{OUTCOME_ARROW}{outcome}" if outcome else topic.request
     return outcome or ("" if prompt_requests.is_trivial_request(topic.request) else topic.request)

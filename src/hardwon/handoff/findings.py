@@ -48,11 +48,17 @@ _MIN_DOUBTED_WORDS = 2  # an objection must share this many words with the memor
 _POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
 # Files made to try something out, such as tmp/x.py or repro_login.py: deleting them undoes no work.
 _SCRATCH = re.compile(r"(?:^|[/_.-])(?:tmp|temp|scratch|repro|probe|debug|demo|playground|zz)(?:[/_.-]|$)", re.I)
-# The agent calls its work wrong: "that did not work", "reverting".
+# The agent takes its work back: "that did not work", "reverting".
 _TAKES_BACK = re.compile(
     r"\b(?:revert(?:ed|ing)?|redundant|undo(?:ing)?|mistake|roll(?:ed|ing)? (?:it )?back|discard(?:ing)?|wrong"
     r"|(?:did|does|do)(?:n't| not) work|not needed|no longer need\w*|unnecessary|instead|from scratch|already built"
     r"|start(?:ing)? over|abandon\w*|dead end|back out|swapping|switch(?:ing)? back)\b",
+    re.I,
+)
+# Why it does: throwing away what was only a trial rules nothing out.
+_SAYS_WRONG = re.compile(
+    r"\b(?:redundant|mistakes?|wrong|(?:did|does|do)(?:n't| not) work|fail(?:s|ed|ing)?|br(?:oke|eaks?|oken)|worse"
+    r"|(?:not|no longer) need\w*|unnecessary|instead|already built|dead end|abandon\w*|too (?:\w+))\b",
     re.I,
 )
 _DISCARD_ALL_COMMANDS = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
@@ -180,14 +186,31 @@ def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
         _, result = call_pairs[step.call or step.id]
         if result and result.failed:
             continue
-        is_person = source_step.kind == "person"
-        sentences = get_spoken_sentences(source_step) if is_person else split_sentences(source_step.text)
-        index = next((number for number, line in enumerate(sentences) if has_match(_TAKES_BACK, line)), -1)
-        if index >= 0:
-            excerpt = shorten_line(" ".join(sentences[max(index - 1, 0) : index + 1]), _MAX_CHARS)
-            text = f"Tried, then taken back (`{_shorten_command(undo_command, story)}`): “{excerpt}”"
-            evidence = (quote_step(story, source_step, sentences[index]), quote_step(story, step, undo_command))
-            yield Finding("failed experiments", text, 0.7, "learning", evidence)
+        # "Yes, let me revert it" does what the person said.
+        for step_with_reason in dict.fromkeys((source_step, exchange.prompt)):
+            reason, line = _find_reason(step_with_reason)
+            if reason and step_with_reason:
+                excerpt = shorten_line(reason, _MAX_CHARS)
+                text = f"Tried, then taken back (`{_shorten_command(undo_command, story)}`): “{excerpt}”"
+                evidence = (quote_step(story, step_with_reason, line), quote_step(story, step, undo_command))
+                yield Finding("failed experiments", text, 0.7, "learning", evidence)
+                break
+
+
+def _find_reason(step: Step | None) -> tuple[str, str]:
+    """Return why work is taken back, with the sentence that says so; empty if a message does not say it.
+
+    That the agent takes it back is no reason; that the person wants it is one.
+    """
+    if step is None:
+        return "", ""
+    is_person = step.kind == "person"
+    sentences = get_spoken_sentences(step) if is_person else split_sentences(step.text)
+    index = next((number for number, line in enumerate(sentences) if has_match(_TAKES_BACK, line)), -1)
+    reason = " ".join(sentences[max(index - 1, 0) : index + 1])
+    if index < 0 or not (is_person or has_match(_SAYS_WRONG, reason)):
+        return "", ""
+    return reason, sentences[index]
 
 
 def _is_scratch(step: Step, story: Story) -> bool:

@@ -21,6 +21,7 @@ from hardwon.handoff.phrases import (
     BY_HAND,
     MOVES_CHANGES,
     NAMES_SAVED_WORK,
+    REPORTS_FAULT,
     RESTORES_CHANGES,
     TAKES_UP,
     TOLD_BY_ANSWER,
@@ -38,8 +39,8 @@ from hardwon.handoff.session_facts import (
     quote_agent,
     unwrap_json,
 )
-from hardwon.handoff.statements import Statement, drop_near_duplicates, quote_text
-from hardwon.text.excerpts import join_names, shorten_line, split_sentences, to_plain_line
+from hardwon.handoff.statements import Statement, continues_cut_text, drop_near_duplicates, quote_text
+from hardwon.text.excerpts import join_names, list_prose_lines, shorten_line, split_sentences, to_plain_line
 
 MAX_OPEN_ENDS = 6
 _MAX_STATED_STEPS, _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 4, 2, 3
@@ -51,7 +52,11 @@ _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\
 _POINTS_TO_TALK = re.compile(r"^\W*\w+ (?:it|that|this|them|these|those)\b", re.I)
 # The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
+_CONDITION = re.compile(r"\W*(?:if|unless|otherwise)\b", re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
+
+_SAYS_CLEAN = "nothing to commit, working tree clean"  # as `git status` prints it
+_CHANGES_FOLDER = re.compile(r"\s*cd\s+[\"']?(/[^\s\"';&]+?)/?[\"']?\s*(?:&&|;|\n)")
 
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
@@ -128,7 +133,7 @@ def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
     if not plans or len(facts.topics) > _MAX_TOPICS_AFTER_PLAN:
         return []
     section = _VERIFICATION.search(plans[-1].content)
-    if section is None:
+    if section is None or _is_tried_or_replaced(facts, plans[-1]):
         return []
     items = [to_plain_line(item).rstrip(":") for item in _LIST_ITEM.findall(section["body"])]
     checks = [
@@ -137,6 +142,14 @@ def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
         if BY_HAND.search(item)
     ]
     return checks[:_MAX_MANUAL_CHECKS]
+
+
+def _is_tried_or_replaced(facts: SessionFacts, plan: Step) -> bool:
+    """Return whether the session has a newer plan, or a later prompt reports what the work on this one does wrong."""
+    later_steps = [step for step in facts.story.steps if step.line > plan.line]
+    if any(step.tool == transcript_story.PLAN_TOOL for step in later_steps):
+        return True
+    return any(step.kind == "person" and REPORTS_FAULT.search(step.text) for step in later_steps)
 
 
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
@@ -197,12 +210,25 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
             is_outdated = number != last and TRANSITORY.search(step.text)
             if step.is_state and UNPUSHED.search(step.text) and session_results.find_last_commit(facts):
                 continue  # the resume prompt tells it with the last commit
-            if not is_open or is_outdated:
+            if not is_open or is_outdated or _has_untold_subject(facts.turns[number].final_message, step.text):
                 continue
             statement = _cite_next_step(facts, step, number)
             if statement:
                 statements.append(statement)
-    return drop_near_duplicates(statements)[:_MAX_STATED_STEPS]
+    unique_statements = drop_near_duplicates(statements)
+    return [
+        statement
+        for statement in unique_statements
+        if not any(continues_cut_text(statement.text, other.text) for other in unique_statements)
+    ][:_MAX_STATED_STEPS]
+
+
+def _has_untold_subject(message: str, step: str) -> bool:
+    """Return whether a step is a condition inside an item of a list, whose subject stands at the beginning of it."""
+    if not _CONDITION.match(step):
+        return False
+    items = [" ".join(list_prose_lines(item)) for item in _LIST_ITEM.findall(message)]
+    return any(step in item and not item.startswith(step) for item in items)
 
 
 def _is_offer_answered(facts: SessionFacts) -> bool:
@@ -303,19 +329,38 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
 
 
 def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
-    """List the files that were changed after the last command that may have committed or undone changes."""
+    """List the files that were changed after the last command that may have committed or undone changes.
+
+    What the person did with them outside of the session is not known. Once they evidently worked there, by another
+    branch or a clean working tree, nothing is said.
+    """
     edits = list[ToolAction]()
     has_commits = False
     for action in facts.actions:
-        call, _ = facts.calls[action.call.key]
+        call, result = facts.calls[action.call.key]
+        if result is None or result.refused:
+            continue  # the person refused the command, or the session ended before it did
         if action.kind == "changed" and not action.failed:
-            edits.append(action)
+            if not _is_in_other_folder(facts, call):
+                edits.append(action)
         elif MOVES_CHANGES.search(call.command) and not RESTORES_CHANGES.search(call.command):
             edits = []
             # Not only reported ones: rewriting gives a commit another hash, and `commit -q` prints none.
             has_commits = has_commits or (action.kind == "saved" and not action.failed and "commit" in call.command)
+        elif _SAYS_CLEAN in action.text and "git status" in call.command:
+            edits = []
+    last_branch = next((step.branch for step in reversed(facts.story.steps) if step.branch), "")
+    # No command of the agent after these edits changed the branch.
+    edits = [action for action in edits if facts.calls[action.call.key][0].branch in ("", last_branch)]
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    lead = "Changed after the last commit" if has_commits else "Not committed in this session"
+    lead = "Changed after the last commit" if has_commits else "Changed, and not committed by the agent"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]
+
+
+def _is_in_other_folder(facts: SessionFacts, call: Step) -> bool:
+    """Return whether a command ran in a folder outside of the project, so that its relative paths are not there."""
+    project = facts.story.project or facts.story.cwd
+    folder = _CHANGES_FOLDER.match(call.command)
+    return folder is not None and bool(project) and not f"{folder[1]}/".startswith(f"{project}/")

@@ -232,6 +232,35 @@ ANNOUNCES = PhraseTable(
 TRANSITORY = PhraseTable(
     r"\bROWS\b", (("ready|whenever", "Ready to test."), (r"(?:try|run) (?:\w+ ){0,4}again", "Run the tests again."))
 )
+# Leaves it to the person how to go on; stands at the end of a message.
+ASKS_TO_CHOOSE = PhraseTable(
+    ROWS,
+    (
+        (r"\?\W*$", "Which way?"),
+        (
+            r"\b(?:let me know|tell me|say) (?:which|what|how|if|whether)\b[^.]*\.?\W*$",
+            "Tell me which tail to take.",
+        ),
+        (r"\b(?:your (?:call|choice)|pick one|up to you)\b[^.]*\.?\W*$", "It's your call."),
+    ),
+)
+# Tells the person what to do; "you can now …" tells what was done.
+ADVISES = PhraseTable(
+    r"\bROWS\b",
+    ((r"you (?:can(?! now)|could|may|might|should|must|need to|have to|want to)", "You can cut it with `snip`."),),
+)
+# Tells what is as it was before the work.
+LEFTOVERS = PhraseTable(
+    r"\bROWS\b",
+    (
+        (
+            r"(?<!n't )still(?! (?:works?|pass(?:es)?|appl(?:y|ies)|holds?|supports?|accepts?)\b)",
+            "The tail still sways.",
+        ),
+        (r"remain(?:s|ing)?(?! (?:unchanged|intact|compatible)\b)", "Two knots remain."),
+        (r"(?:not|never|n't)\b[^.;]*\byet", "The seam is not sewn yet."),
+    ),
+)
 FINDINGS = PhraseTable(
     r"^\W*(?:\d{1,2}\W+)?ROWS\b\W*[:)\]—–-]",
     (("critical|blocker|major|high|medium|low|minor|nit|p[0-4]", "1. (Medium) The reel never stops."),),

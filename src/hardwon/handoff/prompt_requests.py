@@ -66,7 +66,7 @@ _SAVING_TEXT = """
     into onto with in lets let's let do what have file files
 """
 _SAVING_WORDS = frozenset(_SAVING_TEXT.split()) | _REFERRING_WORDS
-_SAVES = re.compile(r"\b(?:commit|push|merge|prs?|pull requests?)\b", re.I)
+SAVES = re.compile(r"\b(?:commit|push|merge|prs?|pull requests?)\b", re.I)
 # "The other run reports this:": what follows are somebody else's sentences.
 _REPORTED_SPEECH = re.compile(
     r"\b(?:reports?|reported|says?|said|writes|wrote|tells|told|replied|answered|responded|found|returned|complains"
@@ -148,7 +148,7 @@ def _strip_report(text: str) -> str:
     lines = text.splitlines()
     for number, line in enumerate(lines):
         following = [later for later in lines[number + 1 :] if later.strip()]
-        if not _REPORTED_SPEECH.search(line) or len(following) < _MIN_REPORTED_LINES:
+        if not _REPORTED_SPEECH.search(line) or len(following) < _MIN_REPORTED_LINES - bool(lines[:number]):
             continue
         kept_parts = []
         own_words = "\n".join(lines[:number]).strip()
@@ -236,7 +236,7 @@ def has_own_order(request: str) -> bool:
 def only_saves(text: str) -> bool:
     """Return whether a prompt only asks to commit, push or merge, or for a pull request: "okay open PR"."""
     words = re.findall(r"[\w'-]+", _strip_acknowledgement(text).lower())
-    return bool(_SAVES.search(text)) and all(word in _SAVING_WORDS for word in words)
+    return bool(SAVES.search(text)) and all(word in _SAVING_WORDS for word in words)
 
 
 def wants_answer(request: str) -> bool:

@@ -10,7 +10,7 @@ from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import parse_check_targets
 from hardwon.distil.summaries import WORKING_KINDS
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.handoff import transcript_story
+from hardwon.handoff import topic_outcomes, transcript_story
 from hardwon.handoff.phrases import (
     ASKS_TO_GO_ON,
     CLAIMS_CHECKS,
@@ -139,11 +139,13 @@ def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
 def list_causes(facts: SessionFacts) -> list[Statement]:
     """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
     causes = list[Statement]()
-    small_exchanges = _find_small_exchanges(facts)
+    overtaken_topics = [topic for topic in facts.topics if topic_outcomes.is_left_behind(facts, topic)]
+    overtaken = {number for topic in overtaken_topics for number in range(topic.first, topic.last + 1)}
+    untold_exchanges = overtaken | _find_small_exchanges(facts)
     next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]
     rows = zip(facts.exchanges, facts.turns, next_prompts, strict=True)
     for number, (exchange, turn, next_prompt) in enumerate(rows):
-        if number in small_exchanges:
+        if number in untold_exchanges:
             continue
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue

@@ -46,6 +46,14 @@ def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
     return unique_statements
 
 
+def continues_cut_text(text: str, cut_text: str) -> bool:
+    """Return whether a text says what follows in another one that was cut: its last words begin this one."""
+    if not cut_text.endswith("…"):
+        return False
+    last_words = re.split(r"[.!?]\s+", cut_text.rstrip(" …"))[-1].strip()
+    return len(last_words.split()) >= _MIN_CONTAINED_WORDS and text.startswith(last_words)
+
+
 def _is_repeated(words: frozenset[str], other: frozenset[str]) -> bool:
     is_contained = len(words) >= _MIN_CONTAINED_WORDS and len(words & other) >= _CONTAINED_SHARE * len(words)
     return is_contained or compute_jaccard(words, other) >= _SAME_THRESHOLD

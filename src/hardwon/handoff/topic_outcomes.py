@@ -8,14 +8,23 @@ from fnmatch import fnmatch
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.handoff import transcript_story
-from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message, list_review_findings
+from hardwon.handoff.closing_sentences import (
+    find_closing_sentence,
+    get_closing_message,
+    list_review_findings,
+    tells_leftover,
+)
 from hardwon.handoff.handoffs import OUTCOME_ARROW
-from hardwon.handoff.phrases import DANGLES, POINTS_BACK, REVIEWS
+from hardwon.handoff.phrases import ASKS_TO_CHOOSE, DANGLES, POINTS_BACK, REVIEWS
 from hardwon.handoff.prompt_requests import (
+    SAVES,
+    asks_to_look,
     find_stems,
     find_topic_words,
+    has_own_order,
     is_trivial_request,
     only_saves,
+    orders_change,
     wants_answer,
 )
 from hardwon.handoff.session_facts import (
@@ -84,12 +93,29 @@ def is_worth_telling(topic: Topic) -> bool:
     return topic.has_changes or not topic.request.startswith("/")
 
 
+def only_saves_work(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a topic edited nothing and its request to commit or push names nothing of what was committed.
+
+    With nothing asked before it, the request is what the session was about.
+    """
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
+    commits = phrasing.list_commits(actions)
+    if (
+        topic is facts.topics[0]
+        or not commits
+        or not SAVES.search(topic.request)
+        or any(action.kind == "changed" for action in actions)
+    ):
+        return False
+    subjects = " ".join(commit.subject for _, commit in commits)
+    return not find_stems(topic.request) & find_stems(subjects)
+
+
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     """Return whether a later review, or the next prompt, overtakes the outcome of a topic."""
     following = topic.last + 1
-    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
-    if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
-        return True  # the findings of a review hold until the next one
+    if is_overtaken_review(facts, topic):
+        return True
     if following == len(facts.exchanges):
         return False
     if _is_replaced(facts, topic):
@@ -106,6 +132,21 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
         return True  # "I think we should change that"
     return not has_commit and phrasing.is_taken_back(facts.turns[topic.last].final_message, next_prompt)
+
+
+def is_overtaken_review(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a later review follows a review: its findings hold until then."""
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    return _is_pure_review(topic) and any(map(_is_pure_review, later_topics))
+
+
+def is_left_behind(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a later review follows a review, or something else was looked at before anything was changed."""
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    is_followed_up = bool(later_topics) and later_topics[0].has_changes
+    has_later_changes = any(later.has_changes for later in later_topics)
+    has_other_work = _is_pure_review(topic) and has_later_changes and not is_followed_up
+    return has_other_work or is_overtaken_review(facts, topic)
 
 
 def _is_replaced(facts: SessionFacts, topic: Topic) -> bool:
@@ -140,6 +181,7 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
         return None
     # "please fix these" says nothing without the prompt's context.
     names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
+    names_something = names_something and not only_saves_work(facts, topic)
     request = _choose_committed_request(topic, outcome) if names_something else ""
     is_commit = not outcome.text.startswith("“")  # a commit begins with its hash, the agent's words with a quote
     if not is_commit and _answers_earlier_topic(facts, topic, outcome):
@@ -189,9 +231,9 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, action, commit)
     ]
     if commits:
-        # Of several, the one that speaks of the request; else the last.
+        # Of several, the one that speaks of the request, and of little else; else the last.
         request_stems = find_stems(topic.request)
-        action, commit = max(reversed(commits), key=lambda entry: len(find_stems(entry[1].subject) & request_stems))
+        action, commit = max(reversed(commits), key=lambda entry: _rate_match(entry[1].subject, request_stems))
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
@@ -205,6 +247,8 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     if unreported:
         action, subject = unreported[-1]
         return Statement(f"committed {quote_text(subject, 100)}", cite_action(facts, action))
+    if _awaits_choice(facts, topic):
+        return Statement("")
     # What the agent reports of saving the work, or of something else, is no outcome of this request.
     speaking = [number for number in exchanges if number == topic.first or _continues(facts, number, topic)]
     working = [number for number in speaking if facts.actions_by_turn[number]]
@@ -213,6 +257,28 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if closing and _still_holds(facts, number, closing.text):
             return _quote_with_siblings(facts, topic, number, closing)
     return Statement("")
+
+
+def _rate_match(subject: str, request_stems: frozenset[str]) -> tuple[int, float]:
+    """Return how many words of a commit's subject a request has, and which share of the subject they are."""
+    stems = find_stems(subject)
+    shared_count = len(stems & request_stems)
+    return shared_count, shared_count / max(len(stems), 1)
+
+
+def _awaits_choice(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether an order to change something ended in a question of the agent, on whose answer it was done.
+
+    What the agent says with the question, such as what is in the way, is then not what came of the order.
+    """
+    following = topic.last + 1
+    if topic.has_changes or following == len(facts.exchanges) or asks_to_look(topic.request):
+        return False
+    message = get_closing_message(facts.exchanges[topic.last])
+    is_asked = bool(ASKS_TO_CHOOSE.search(message.rstrip().rpartition("\n")[2]))
+    is_ordered = orders_change(topic.request) and not REVIEWS.search(topic.request)
+    next_prompt = facts.turns[following].prompt
+    return is_asked and is_ordered and has_changes(facts.actions_by_turn[following]) and not has_own_order(next_prompt)
 
 
 def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
@@ -244,7 +310,7 @@ def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing
     findings = list_review_findings(message)
     if any(line.startswith(closing.text.rstrip("…")) for line in findings):
         return Statement(phrasing.quote_results([closing.text], len(findings), MAX_LINE_CHARS), closing.evidence)
-    siblings = phrasing.list_sibling_results(message, closing.text)
+    siblings = [line for line in phrasing.list_sibling_results(message, closing.text) if not tells_leftover(line)]
     holding = [line for line in siblings if _still_holds(facts, number, line)]
     request_stems = find_stems(topic.request)
     results = [

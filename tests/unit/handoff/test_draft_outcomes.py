@@ -344,7 +344,7 @@ def test_files_without_a_commit_are_told_in_the_resume_prompt(tmp_path: Path) ->
     transcript.edit("src/tail.py", "1", "2")
     transcript.agent("Made the tail in `src/tail.py` twice as long.")
     draft = build_transcript_draft(transcript, tmp_path)
-    assert [line.text for line in draft.resume] == ["Not committed in this session: src/tail.py"]
+    assert [line.text for line in draft.resume] == ["Changed, and not committed by the agent: src/tail.py"]
     assert draft.open_ends == ()
 
 

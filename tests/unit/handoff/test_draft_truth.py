@@ -8,6 +8,7 @@ import pytest
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import Draft, build_draft
+from hardwon.handoff.statements import continues_cut_text
 from tests.support.made_up_transcripts import Transcript
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -64,7 +65,7 @@ def test_changes_put_aside_and_taken_back_are_still_uncommitted(tmp_path: Path) 
     transcript.edit("src/reel.py", "2", "4")
     transcript.agent("The seam is sewn.")
     assert [line.text for line in build_transcript_draft(transcript, tmp_path).resume] == [
-        "Not committed in this session: src/tail.py and src/reel.py"
+        "Changed, and not committed by the agent: src/tail.py and src/reel.py"
     ]
 
 
@@ -260,3 +261,170 @@ def test_work_that_the_agent_offered_is_not_the_outcome_of_a_request_for_an_opin
     assert list_summary(transcript, tmp_path)[-1] == (
         "“Sewed 2 m to the tail of the kite and moved the knots into `src/knots.py`.”"
     )
+
+
+def list_resume(transcript: Transcript, folder: Path) -> list[str]:
+    return [line.text for line in build_transcript_draft(transcript, folder).resume]
+
+
+def test_a_commit_is_known_by_what_its_push_prints(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail for the kite.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed 2 m to the tail of the kite in `src/tail.py`. Shall I commit it?")
+    transcript.person("yxes, commit and push I handle communication")
+    transcript.bash(
+        "git add -A && git commit -q -F - <<'EOF' && git push 2>&1 | tail -2\nLengthen the silk\n\nIt swayed.\nEOF",
+        "To kites.example:kite.git\n   1a2b3c4..5d6e7f8  tail -> tail",
+    )
+    transcript.agent("Committed and pushed `5d6e7f8`.")
+    assert list_resume(transcript, tmp_path) == ["The last commit is 5d6e7f8 on tail, pushed"]
+    assert list_summary(transcript, tmp_path)[-1] == "Committed 5d6e7f8: “Lengthen the silk”"
+
+
+@pytest.mark.parametrize("next_request", ["Now review the branch of the reel.", "What is the reel made of?"])
+def test_a_cause_that_a_review_names_is_not_told_after_other_work(tmp_path: Path, next_request: str) -> None:
+    transcript = Transcript()
+    transcript.person("Review the branch of the tail.")
+    transcript.bash("git diff main", "+length = 2")
+    transcript.agent("The root cause is real: the tail fails to hold because its seam was cut in `src/tail.py`.")
+    transcript.person(next_request)
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent("**Findings**\n\n1. `src/reel.py:18` The reel never stops at the end of the string.")
+    transcript.person("Mend the end of the string in the reel.")
+    transcript.edit("src/reel.py", "a", "b")
+    transcript.agent("Mended the reel of the kite in `src/reel.py`.")
+    assert [line for line in list_summary(transcript, tmp_path) if "root cause" in line] == []
+
+
+def test_nothing_is_said_of_changes_before_the_person_switched_the_branch(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.branch = "main"
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("The seam is sewn.")
+    transcript.branch = "tail"
+    transcript.person("Thanks, what is the reel made of?")
+    transcript.agent("It is made of wood.")
+    assert list_resume(transcript, tmp_path) == []
+
+
+def test_nothing_is_said_of_changes_in_a_clean_working_tree(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("git status", "On branch main\nnothing to commit, working tree clean")
+    transcript.agent("The seam is sewn.")
+    assert list_resume(transcript, tmp_path) == []
+
+
+def test_a_file_of_another_repository_is_not_told_as_changed(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail, also in the shop.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("cd /home/dev/shop && sed -i 's/2/4/' src/price.py")
+    transcript.agent("The seam is sewn.")
+    assert list_resume(transcript, tmp_path) == ["Changed, and not committed by the agent: src/tail.py"]
+
+
+def test_what_stood_in_the_way_before_the_person_chose_is_not_the_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("I'd like to add a lamp to the tail of the kite.")
+    transcript.bash("git tag --list; ls src", "v1\ntail.py")
+    transcript.bash("gh release view v1", "release not found")
+    transcript.agent(
+        "One thing is in the way: the tail of the kite has no `socket` for a lamp in `src/tail.py`.\n\n"
+        "**A.** Sew a socket first.\n\n**B.** Hang the lamp below the frame.\n\nWhich way?"
+    )
+    transcript.person("can we have B in the same kite? I'd be fine with that")
+    transcript.edit("src/frame.py", "", "lamp")
+    transcript.agent("Hung the lamp below the frame in `src/frame.py`.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "socket" not in text and "Hung the lamp" in text
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "The tail of the kite still hangs at `old_frame`.",
+        "The tail of the kite is not sewn to the `frame` yet.",
+        "You could cut the tail of the kite with `snip`.",
+    ],
+)
+def test_what_the_work_left_as_it_was_is_no_outcome(tmp_path: Path, closing: str) -> None:
+    transcript = Transcript()
+    transcript.person("Hang the tail of the kite at the new frame.")
+    transcript.edit("src/tail.py", "old", "new")
+    transcript.agent(f"All clean.\n\n1. {closing}")
+    assert [line for line in list_summary(transcript, tmp_path) if closing in line] == []
+
+
+def test_somebody_elses_words_in_a_prompt_are_not_its_request(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person(
+        "got a question: How does the reel of the kite stop?\n\nA friend said this is related:\n\n"
+        "The reel counts the turns of the string (src/reel.py:18), so each turn stops on its own, and the tail of the "
+        "kite is found in the sky.\n\nCan you help me understand it?"
+    )
+    transcript.bash("cat src/reel.py", "def stop(): ...")
+    transcript.agent("Half right. The reel stops by `stop()` in `src/reel.py` at the end of the string.")
+    assert [line for line in list_summary(transcript, tmp_path) if "counts the turns" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("later_prompt", "newer_plan", "is_told"),
+    [
+        ("", "", True),
+        ("I'm confused, the tail is wrong in the sky.", "", False),
+        ("Plan a lamp for the kite.", "# Plan: Add a lamp\n\n1. Wire it", False),
+    ],
+)
+def test_a_check_of_a_plan_by_hand_is_told_until_the_person_tried_it(
+    tmp_path: Path, later_prompt: str, newer_plan: str, is_told: bool
+) -> None:
+    transcript = Transcript()
+    transcript.carry_plan(f"{PLAN}\n\n## Verification\n\n- Manual test: fly the kite with a long tail")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Sewed the tail in `src/tail.py`.")
+    if later_prompt:
+        transcript.person(later_prompt)
+        if newer_plan:
+            transcript.call("ExitPlanMode", {"plan": newer_plan}, REFUSED, failed=True)
+        transcript.agent("I see.")
+    steps = [line.text for line in build_transcript_draft(transcript, tmp_path).open_ends]
+    assert any(step.startswith("To check by hand") for step in steps) == is_told
+
+
+@pytest.mark.parametrize("result", ["", REFUSED])
+def test_a_commit_that_did_not_run_leaves_the_changes_uncommitted(tmp_path: Path, result: str) -> None:
+    transcript = Transcript()
+    transcript.person("Sew a longer tail.")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.call("Bash", {"command": 'git commit -am "Sew a longer tail"'}, result, failed=bool(result))
+    if result:
+        transcript.agent("The seam of the tail is sewn.")
+    else:
+        transcript.lines.pop()  # the session ended before the command did
+    assert "Changed, and not committed by the agent: src/tail.py" in list_resume(transcript, tmp_path)
+
+
+def test_a_step_is_told_once(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the commits of this branch against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent(
+        "The tail of the kite is longer.\n\n- **The seam is not stable** (`src/seam.py:3`). It is cut where the tail "
+        "begins. If stable seams are out of scope, fine, but the name is misleading; document the limitation in the "
+        "guide.\n\n## Summary\n\nFunctionally close to ready. Before merging I'd want: the `sway` fix of the tail, a "
+        "test of the `reel`, and either tightening `seam` or removing it from the kite."
+    )
+    draft = build_transcript_draft(transcript, tmp_path)
+    text = "\n".join(line.text for line in (*draft.summary, *draft.resume))
+    assert text.count("the `sway` fix of the tail") == 1
+    assert "If stable seams" not in text
+
+
+def test_a_text_continues_one_that_was_cut_in_it() -> None:
+    cut_text = "Sew the tail. The knots of the reel and the string …"
+    assert continues_cut_text("The knots of the reel and the string are good follow-ups.", cut_text)
+    assert not continues_cut_text("The lamp of the reel is a good follow-up.", cut_text)

@@ -39,6 +39,14 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
     assert "`git restore kite/string.py`" in finding.text and "was a mistake" in finding.text
 
 
+def test_throwing_away_a_trial_rules_nothing_out(session: ClaudeSession) -> None:
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent("My own edits drifted from the committed tests, so I discard them and look at the committed string.")
+    session.bash("git restore kite/string.py")
+    assert session.detect(findings.detect_failed_experiments) == []
+
+
 @pytest.mark.parametrize(
     ("words", "command"),
     [

@@ -33,7 +33,7 @@ from hardwon.agents.transcript_steps import (
 )
 from hardwon.text.fence import remove_between
 
-StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
+StepContext = tuple[str, str, str, str, str]  # when, session, sub-agent, folder, branch: a step's fields after its id
 Outcome = tuple[str, bool, str, bool]  # text, failed, refused, denied: a step's last fields
 
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
@@ -125,6 +125,7 @@ class _Line(msgspec.Struct, gc=False):
     subtype: Any = None
     sessionId: Any = None
     cwd: Any = None
+    gitBranch: Any = None
     uuid: Any = None
     agentId: Any = None
     promptId: Any = None
@@ -172,7 +173,8 @@ class Reader:
         line_id = _as_text(wire.uuid) or blake2b(line.strip(), digest_size=12).hexdigest()
         # 1.0.x wrote sub-agents into the session's file without naming them.
         subagent_id = _as_text(wire.agentId) or ("sidechain" if wire.isSidechain else "")
-        context = (_as_text(wire.timestamp), self.session, subagent_id, self.cwd)
+        branch = truncate_path(_as_text(wire.gitBranch))
+        context = (_as_text(wire.timestamp), self.session, subagent_id, self.cwd, branch)
         if wire.type == "attachment":
             return _read_queued_prompt(number, line_id, context, wire)
         if wire.type == "system":
