@@ -74,6 +74,10 @@ _NOT_DONE = re.compile(
 )
 
 
+_EDITED_FILE = re.compile(r"[\w@./~+-]+\.(\w{1,8})\b")
+_PROSE_SUFFIXES = frozenset(("md", "mdx", "rst", "txt", "adoc"))
+
+
 def to_words(text: str) -> str:
     """The words of a text with single spaces around each, so that markup and line breaks do not matter."""
     words = " ".join(_WORD.findall(text.lower()))
@@ -356,6 +360,21 @@ class Checker:
                 yield f"it never passed: {name}"
             elif "Passing at the end" in text_before and "…" not in match[1] and _has_failed(results[-1]):
                 yield f"it failed last: {name}"
+            elif not ("Passing at the end" in text_before or text_after.startswith(" passes")):
+                continue
+            elif edited := self._find_later_edit(self._find_calls(match[1])[-1]):
+                yield f"{edited} was edited after it passed: {name}"
+
+    def _find_later_edit(self, call: Entry) -> str:
+        """Return the first file of code that was edited after a call; empty if there is none."""
+        for later in self._calls:
+            if later.line <= call.line or later.tool not in _EDIT_TOOLS:
+                continue
+            path = _EDITED_FILE.search(later.text)
+            results = self._results.get(later.call, [])
+            if path and path[1] not in _PROSE_SUFFIXES and not any(result.is_failed for result in results):
+                return path[0]
+        return ""
 
 
 def _has_failed(result: Entry) -> bool:

@@ -19,6 +19,7 @@ from hardwon.distil.failure_fixes import (
     is_sandboxed,
 )
 from hardwon.distil.observations import find_opened_pull, quote_code
+from hardwon.distil.passing_checks import list_passing_checks
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.text.excerpts import (
     join_names,
@@ -57,6 +58,7 @@ _CHATTER = re.compile(
     re.I,
 )
 _EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
+_TIMES_FAILED = re.compile(r"(?<=` failed)(?: twice| \d+ times)?: ")
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
 _ASKS_WHY = re.compile(r"\b(?:why|how come|what (?:caused|causes))\b", re.I)
 _TELLS_COMMIT = re.compile(r"^\W*(?:committed|amended|commit\b)", re.I)
@@ -211,7 +213,12 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
         request="\n".join(_list_requests(turns, actions_by_turn)),
         investigated=join_lines(_list_lookups(actions)),
         learned=join_lines(_list_findings(turns, actions_by_turn, observations)),
-        completed=join_lines([*_list_results(turns, actions_by_turn), *_list_changes(actions)]),
+        completed=join_lines(
+            [
+                *_list_results(turns, actions_by_turn),
+                *_list_changes(actions, list_passing_checks(turns, actions_by_turn)),
+            ]
+        ),
         next_steps=join_lines(next_steps),
     )
 
@@ -323,7 +330,10 @@ def _tell_fix(observation: Observation) -> str:
     edits = _EDITS_OF_FIX.search(observation.title)
     if not edits or not observation.facts:
         return observation.title
-    return f"{shorten_line(observation.facts[0], _MAX_QUOTE_CHARS)}{edits[0]}"
+    times = _TIMES_FAILED.search(observation.title)
+    # The fact counts the failures for any reason, the title those for the reason that is told.
+    fact = _TIMES_FAILED.sub(times[0], observation.facts[0], count=1) if times else observation.facts[0]
+    return f"{shorten_line(fact, _MAX_QUOTE_CHARS)}{edits[0]}"
 
 
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
@@ -383,14 +393,12 @@ def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     return phrasing.is_taken_back(turns[index].final_message, turns[following].prompt)
 
 
-def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
+def _list_changes(actions: Sequence[ToolAction], passed: Sequence[ToolAction]) -> list[str]:
     """Return what calls prove: commits, pull requests, changed files, checks that pass at the end."""
     saved = [action for action in actions if action.kind == "saved" and not action.failed]
     commits = [commit for _, commit in phrasing.list_commits(actions)]
     pulls = dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action)))
     changed_paths = phrasing.select_project_paths(phrasing.list_remaining_files(actions))
-    checks = {action.label: action for action in actions if action.kind == "check"}
-    passed = [action for action in checks.values() if not action.failed][-3:]
     lines = [
         f"Committed {commit.short_hash}: “{shorten_line(commit.subject, 90)}”" for commit in commits[-_MAX_COMMITS:]
     ]

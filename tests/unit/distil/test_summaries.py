@@ -6,7 +6,7 @@ from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import find_next_steps, has_work, summarise_session
 from hardwon.distil.tool_actions import CheckResult, parse_check_result
 from hardwon.text.characters import estimate_tokens
-from hardwon.types import Summary, Turn, replace
+from hardwon.types import Call, Summary, Turn, replace
 from tests.support.made_up_sessions import Session, bash, bash_by_hook, build_sessions, call, edit, read, turn
 
 ALL = build_sessions()
@@ -397,3 +397,58 @@ def test_words_about_a_commit_that_is_told_are_left_out() -> None:
     answer = "Committed the longer tail of the kite as `1a2b3c4` and pushed it with all of its knots to `main`."
     completed = summarise_turns(turn("Sew it", [edit("src/tail.py", "2", "4"), commit], answer)).completed
     assert "Committed 1a2b3c4" in completed and "knots" not in completed
+
+
+def test_a_fix_is_told_with_the_failures_and_edits_of_its_reason_only() -> None:
+    calls = [
+        bash("make test", "tests/a.py:4: AssertionError: the tail is torn", code=2),
+        edit("src/tail.py", "a", "b"),
+        bash("make test", "9 passed in 1s"),
+        bash("make test", "tests/a.py:9: AssertionError: the reel is stuck", code=2),
+        edit("src/reel.py", "a", "b"),
+        bash("make test", "9 passed in 1s"),
+        bash_by_hook("git push", "done"),
+    ]
+    learned = summarise_turns(turn("Make it hold", calls, "Done.")).learned
+    assert "`make test` failed: " in learned and learned.endswith("; edited reel.py; passes")
+    assert "reel is stuck" in learned and "tail" not in learned
+
+
+PASSED = bash("make test", "9 passed in 1s")
+LATER_STEPS = {
+    "nothing": ([], True),
+    "an edit of code": ([edit("src/reel.py", "a", "b")], False),
+    "an edit of prose": ([edit("docs/reel.md", "a", "b")], True),
+    "another branch": ([bash("git switch main", "Switched to branch 'main'")], False),
+    "a new branch": ([bash("git switch -c reel", "Switched to a new branch 'reel'")], True),
+    "a pull that brings nothing": ([bash("git pull", "Already up to date.")], True),
+    "a message that names a merge": ([bash('git commit -m "Merge both reels"', "[main 1a2b3c4] Merge")], True),
+    "a moved file": ([bash("git mv src/reel.py src/spool.py")], False),
+    "a probe made and removed": ([bash("cp /tmp/probe.py src/probe.py; python src/probe.py; rm src/probe.py")], True),
+    "changes put away and back": ([bash("git stash && ./fly; git stash pop", "Dropped")], True),
+    "another folder": ([bash("cd /home/dev/harp && ./play")], False),
+    "a part of the folder": ([bash("cd src && ./fly")], True),
+    "a check of the same kind that fails": ([bash("make test SLOW=1", "1 failed in 1s", code=2)], False),
+}
+
+
+@pytest.mark.parametrize(("later_calls", "is_told"), LATER_STEPS.values(), ids=LATER_STEPS)
+def test_a_check_is_told_as_passing_only_if_nothing_changed_since(later_calls: list[Call], is_told: bool) -> None:
+    completed = summarise_turns(turn("Sew it", [PASSED, *later_calls], "Done.")).completed
+    assert ("Passing at the end: `make test`" in completed) == is_told
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_told"),
+    [("now the docs", True), ("the build is red on the server", False), ("still fails", False)],
+)
+def test_a_check_is_not_told_as_passing_after_a_person_reports_a_failure(prompt: str, is_told: bool) -> None:
+    turns = [turn("Sew it", [edit("src/reel.py", "a", "b"), PASSED], "Done.", 1), turn(prompt, [], "I see.", 2)]
+    assert ("Passing at the end" in summarise_turns(*turns).completed) == is_told
+
+
+def test_a_check_that_another_one_includes_is_not_told_twice() -> None:
+    calls = [bash("make lint && make test", "9 passed in 1s"), bash("make lint", "0 issues")]
+    assert summarise_turns(turn("Sew it", calls, "Done.")).completed == (
+        "Passing at the end: `make lint && make test` (9 passed)"
+    )
