@@ -10,7 +10,8 @@ from hardwon.agents.fields import get_text
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.shell.failures import has_failure_words
-from hardwon.shell.working_commands import SimpleCommand, list_simple_commands
+from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.working_commands import list_simple_commands
 from hardwon.types import Turn
 
 _MAX_CHECKS = 3
