@@ -461,7 +461,10 @@ class NextStep:
 def find_next_steps(message: str) -> list[NextStep]:
     """Return the remaining steps that a message names, labelled ones first."""
     message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
-    labelled = _find_labelled_steps(message)
+    labelled = list[NextStep]()
+    for step in _find_labelled_steps(message):
+        if not any(_is_part(step.text, other.text) for other in labelled):
+            labelled.append(step)
     steps = [*labelled]
     report = _find_report_text(message)
     for step in _find_mentioned_steps(message):

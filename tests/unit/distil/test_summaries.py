@@ -544,3 +544,5 @@ def test_a_step_that_is_a_piece_of_another_one_is_told_once() -> None:
     steps = "a knot that holds in a storm, a test that flies the kite in rain, and a lamp for the tail"
     (step,) = find_next_steps(f"Nearly done. Before merging I'd want: {steps}.")
     assert steps in step.text
+    (listed,) = find_next_steps(f"## Recommendation\n\nNearly done. Before merging I'd want: {steps}.")
+    assert steps in listed.text
