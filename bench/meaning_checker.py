@@ -74,6 +74,11 @@ _NOT_DONE = re.compile(
 )
 
 
+_EDITED_FILE = re.compile(r"[\w@./~+-]+\.(\w{1,8})\b")
+_WRITTEN_FILE = re.compile(r"\bcat >>? ?[\w@-][\w@./-]*\.(\w{1,8})\b")  # in the project: a relative path
+_PROSE_SUFFIXES = frozenset(("md", "mdx", "rst", "txt", "adoc"))
+
+
 def to_words(text: str) -> str:
     """The words of a text with single spaces around each, so that markup and line breaks do not matter."""
     words = " ".join(_WORD.findall(text.lower()))
@@ -345,6 +350,10 @@ class Checker:
             text_after = plain[match.end() : match.end() + 30]
             text_before = plain[: match.start()]
             results = [results[-1] for call in self._find_calls(match[1]) if (results := self._results.get(call.call))]
+            is_lasting = "Passing at the end" in text_before or text_after.startswith(" passes")
+            calls = self._find_calls(match[1]) if is_lasting else []
+            if calls and (edited := self._find_later_edit(calls[-1])):
+                yield f"{edited} was edited after it passed: {match[1][:50]}"
             if not results or any(_RUNNING in result.text for result in results):
                 continue  # how it ended stands in a later call that looks at it
             name = match[1][:50]
@@ -356,6 +365,17 @@ class Checker:
                 yield f"it never passed: {name}"
             elif "Passing at the end" in text_before and "…" not in match[1] and _has_failed(results[-1]):
                 yield f"it failed last: {name}"
+
+    def _find_later_edit(self, call: Entry) -> str:
+        """Return the first file of code that was edited after a call; empty if there is none."""
+        for later in self._calls:
+            if later.line <= call.line:
+                continue
+            path = (_EDITED_FILE if later.tool in _EDIT_TOOLS else _WRITTEN_FILE).search(later.text)
+            results = self._results.get(later.call, [])
+            if path and path[1] not in _PROSE_SUFFIXES and not any(result.is_failed for result in results):
+                return path[0]
+        return ""
 
 
 def _has_failed(result: Entry) -> bool:

@@ -33,6 +33,7 @@ _MISSING_PROGRAM = re.compile(r"\bcommand not found\b")
 _STOPPED_CODES = ("130", "137", "143")  # ended by a signal: somebody or a time limit stopped it
 # A stack frame, a line of the source, or a bare heading gives no reason.
 _TELLS_NOTHING = re.compile(r"at \S+ \(|File \"|\d+ \| |(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?$", re.I)
+_LINE_NUMBER = re.compile(r"[:(]\d+(?:[:,]\d+)*")
 _STYLE_CHECK = re.compile(r"lint|\b(?:ruff|clippy|fmt|format|prettier|biome|vale|black|rubocop)\b")
 _LOOK_KINDS = frozenset(("looked", "noise"))
 _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
@@ -47,6 +48,7 @@ class FailureFix:
     signature: str
     worked: ToolAction | None
     edits: tuple[ToolAction, ...]  # between the first failure and the action that worked
+    edits_before: tuple[int, ...] = ()  # how many of the edits came before each failure
 
     @property
     def shown_failure(self) -> ToolAction:
@@ -128,12 +130,15 @@ def _build_fix(
             and not action.failed
             and action.call.subagent_id == working_action.call.subagent_id
         ]
+    edit_positions = [positions[edit.call.key] for edit in edits]
+    failed_positions = [positions[action.call.key] for action in failed_actions]
     return FailureFix(
         failed_actions=tuple(failed_actions),
         failure_kind=episode.errors[0].kind,
         signature=episode.signature,
         worked=working_action,
         edits=tuple(edits),
+        edits_before=tuple(sum(edit < failed for edit in edit_positions) for failed in failed_positions),
     )
 
 
@@ -156,10 +161,32 @@ def is_said_to_pass(label: str, message: str) -> bool:
     return any(claim in label.lower() for claim in claims)
 
 
-def find_told_failure(group: Sequence[FailureFix]) -> ToolAction:
-    """Return the failure that the fix was for: the last before the edits, else the one that another command avoids."""
+@frozen
+class ToldFix:
+    """What to tell of the fixes of a kind of check: a failure, how often it failed for this reason, and its fix."""
+
+    failed: ToolAction
+    count: int
+    edits: tuple[ToolAction, ...]
+    worked: ToolAction | None
+
+
+def choose_told_fix(group: Sequence[FailureFix]) -> ToldFix:
+    """Choose the last failure that edits fixed, else the first one, which another form of the command avoids."""
     edited = [fix for fix in group if fix.edits]
-    return edited[-1].failed_actions[-1] if edited else group[0].shown_failure
+    fix = edited[-1] if edited else group[0]
+    failed = fix.failed_actions[-1] if edited else fix.shown_failure
+    reason = _find_comparable_reason(failed)
+    is_same = [_find_comparable_reason(action) == reason for action in fix.failed_actions]
+    edits = fix.edits[fix.edits_before[is_same.index(True)] :] if fix.edits else ()
+    failures = [action for other in group for action in other.failed_actions if action.label == failed.label]
+    count = sum(_find_comparable_reason(action) == reason for action in failures)
+    return ToldFix(failed, count, edits or fix.edits, fix.worked)
+
+
+def _find_comparable_reason(action: ToolAction) -> str:
+    """Return the reason without line numbers, which move as the file is edited."""
+    return _LINE_NUMBER.sub("", find_reason(action))
 
 
 def is_style_check(command: str) -> bool:

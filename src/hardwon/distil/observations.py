@@ -19,11 +19,11 @@ from hardwon.agents.fields import get_text
 from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import (
     FailureFix,
+    choose_told_fix,
     describe_failure,
     find_failure_fixes,
     find_reason,
     find_standing_failures,
-    find_told_failure,
     is_other_form,
     is_style_check,
 )
@@ -411,28 +411,26 @@ def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
     only rejected a commit.
     """
-    failed = find_told_failure(group)
+    told = choose_told_fix(group)
+    failed = told.failed
     reason = find_reason(failed)
     if not has_failure_words(reason) and not tool_actions.is_source_location(reason):
         return ""
-    working_action = group[-1].worked
-    working_command = working_action.label if working_action else ""
-    file_names = [path.rpartition("/")[2] for path in list_files_modified(_list_edits(group))]
+    working_command = told.worked.label if told.worked else ""
+    file_names = [path.rpartition("/")[2] for path in list_files_modified(told.edits)]
     if file_names:
         is_slip = failed.kind == "saved" or is_style_check(failed.label) or _COMPILER_ERROR.search(reason)
         if is_slip:
             return ""
     elif not is_other_form(failed.label, working_command):
         return ""
-    failed_labels = [action.label for fix in group for action in fix.failed_actions]
-    count = failed_labels.count(failed.label)
     if file_names:
         label = failed.label
         tail = f"; edited {shorten_line(join_names(file_names, 2), 45)}; passes"
     else:  # both commands are told, so leave out the end that they share
         label, working_label = _cut_common_end(failed.label, working_command)
         tail = f"; {quote_code(working_label, 50)} worked"
-    head = f"{quote_code(label, 50)} failed{format_times(count)}: "
+    head = f"{quote_code(label, 50)} failed{format_times(told.count)}: "
     reason = _PLACE.sub("", reason)  # the edited files say where it was
     room = max_chars - len(head) - len(tail)
     if room < min(len(reason), _MIN_REASON_CHARS) or _BARE_COUNT.fullmatch(reason):
@@ -455,10 +453,10 @@ def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
 def _describe_fix(group: Sequence[FailureFix]) -> list[str]:
     """Return the error that the fix was for with its command, the fix, the result, then the other errors."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    working_action = group[-1].worked
-    first = find_told_failure(group)
+    told = choose_told_fix(group)
+    first, working_action = told.failed, told.worked
     failed_actions.sort(key=lambda action: action is not first)
-    first_count = sum(action.label == first.label for action in failed_actions)
+    first_count = sum(action.label == first.label for action in failed_actions)  # for any of the reasons told below
     reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))
     reason = f": {reasons[0]}" if reasons else ""
     facts = [f"{quote_code(first.label, 100)} failed{format_times(first_count)}{reason}"]

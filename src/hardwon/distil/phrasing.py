@@ -110,10 +110,18 @@ _RECONSIDERS = re.compile(
     r"|^\W*(?:sorry|oops|my (?:bad|mistake)|correction)\b",
     re.I,
 )
+_MIN_REPLACEMENT_WORDS = 5  # "never mind, revert it" replaces nothing
+_REPLACES = re.compile(
+    r"\bchange (?:in|of) plans?\b|\blet's (?:rather )?stick (?:to|with)\b|^\W*(?:scratch that|never ?mind)\b", re.I
+)
 _TAKES_OUT = re.compile(
     r"\b(?:remove|delete|drop|get rid of|take out|undo|revert|should(?:n't| not) (?:need to )?(?:be|have|use))"
     r"((?:[ \t]+[\w`'./-]+){1,4})",
     re.I,
+)
+_RENAMED = re.compile(r"\brename[ds]?\b[^\n]{0,80}?\bfrom [`'\"]?([\w@./:-]{3,})", re.I)
+_RECOMMENDS = re.compile(
+    r"\brecommend\w*|\b(?:best|right|correct|cleanest) (?:way|approach|choice|option|fix) (?:is|would be)\b", re.I
 )
 _STEM_CHARS = 5
 _STATE = re.compile(
@@ -408,6 +416,13 @@ def is_taken_back(message: str, next_prompt: str) -> bool:
     return is_refuted(message, next_prompt) or bool(_RECONSIDERS.match(next_prompt[:_REPLY_CHARS].replace("’", "'")))
 
 
+def replaces_request(next_prompt: str) -> bool:
+    """Return whether a prompt changes what was asked before it: "change of plan", "let's stick with the old reel"."""
+    reply = next_prompt[:_REPLY_CHARS].replace("’", "'")
+    is_telling = len(re.findall(r"\w+", reply)) >= _MIN_REPLACEMENT_WORDS
+    return is_telling and _REPLACES.search(reply) is not None
+
+
 def is_taken_out(sentence: str, later_prompt: str) -> bool:
     """Return whether a later prompt orders to remove what a sentence names: "remove the ribbons please"."""
     words = {word[:_STEM_CHARS] for word in re.findall(r"[a-z]{4,}", sentence.lower())}
@@ -416,6 +431,16 @@ def is_taken_out(sentence: str, later_prompt: str) -> bool:
         if words.intersection(word[:_STEM_CHARS] for word in removed_words):
             return True
     return False
+
+
+def is_renamed(text: str, later_prompt: str) -> bool:
+    """Return whether a later prompt renames what a text names: "we renamed it from `silk` to `nylon`"."""
+    return any(name in text for name in _RENAMED.findall(later_prompt[: 2 * _REPLY_CHARS]))
+
+
+def is_recommendation(sentence: str) -> bool:
+    """Return whether a sentence recommends something, so that the person decides."""
+    return _RECOMMENDS.search(sentence) is not None
 
 
 def tells_state(sentence: str) -> bool:

@@ -19,6 +19,8 @@ from hardwon.distil.failure_fixes import (
     is_sandboxed,
 )
 from hardwon.distil.observations import find_opened_pull, quote_code
+from hardwon.distil.passing_checks import list_passing_checks
+from hardwon.distil.session_requests import REVIEWS, count_work, list_requests
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.text.excerpts import (
     join_names,
@@ -34,9 +36,8 @@ from hardwon.types import Observation, Summary, Turn, frozen
 _MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
-_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 800, 1_600
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = (
-    20,
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 1_000, 2_000
+_MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = (
     3,
     2,
     5,
@@ -45,26 +46,23 @@ _MAX_REQUESTS, _MAX_RESULTS, _MAX_CLOSING_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _M
     3,
 )
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
-_SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
-_MIN_SHARED_WORDS, _REPEATED_SHARE = 3, 0.7
+_REPEATED_SHARE = 0.7
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
-_ACTING_KINDS = ("saved", "check", "ran", "changed")
 WORKING_KINDS = ("saved", "ran", "changed")
-_CHATTER = re.compile(
-    r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
-    r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
-    r"|(?:yes|ok|okay|sure|yeah|yep)[, ]+(?:please|go ahead|do it|continue|proceed)(?: \w+){0,2})\W*$",
-    re.I,
-)
 _EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
-_REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
+_TIMES_FAILED = re.compile(r"(?<=` failed)(?: twice| \d+ times)?: ")
 _ASKS_WHY = re.compile(r"\b(?:why|how come|what (?:caused|causes))\b", re.I)
+_MAX_WEIGHED = 8  # results of a message from which the most telling are chosen
+_MIN_ASKED_WORDS = 2
+_TELLS_CHANGE = re.compile(r"^\W*(?:\S+ ){1,5}(?:now|no longer)\b", re.I)  # "URLs now point to the other host"
+_TELLS_PULL = re.compile(r"^\W*(?:(?:I(?:'ve)? |have )?(?:opened|created)|(?:the )?(?:PR|pull request)\b)", re.I)
 _TELLS_COMMIT = re.compile(r"^\W*(?:committed|amended|commit\b)", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 MAX_STEP_CHARS = 300
 _MAX_MESSAGE_CHARS = 12_000
 _MAX_LISTED = 5
+_MIN_PART_OVERLAP = 40
 _MIN_WORDS = 2
 _MIN_OWN_WORDS = 6  # "Push whenever ready." does not say what to push; the sentence before it does
 
@@ -200,6 +198,8 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
         return "\n".join(select_fitting(list(dict.fromkeys(lines)), room))
 
     identity = f"{turns[0].agent}\0{turns[0].name}\0summary".encode("utf-8", "replace")
+    results = _list_results(turns, actions_by_turn)
+    changes = _list_changes(actions, list_passing_checks(turns, actions_by_turn), results)
     next_steps = [
         *_list_stated_steps(turns[-1]),
         *_list_open_tasks(actions),
@@ -208,10 +208,10 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
     return Summary(
         key=blake2b(identity, digest_size=12).hexdigest(),
         at=max([*(turn.at for turn in turns), *(action.call.at for action in actions)]),
-        request="\n".join(_list_requests(turns, actions_by_turn)),
+        request="\n".join(list_requests(turns, actions_by_turn)),
         investigated=join_lines(_list_lookups(actions)),
         learned=join_lines(_list_findings(turns, actions_by_turn, observations)),
-        completed=join_lines([*_list_results(turns, actions_by_turn), *_list_changes(actions)]),
+        completed=join_lines([*results, *changes]),
         next_steps=join_lines(next_steps),
     )
 
@@ -227,39 +227,6 @@ def has_work(turns: Sequence[Turn]) -> bool:
             return True
     prompts = [turn.prompt for turn in turns if turn.prompt]
     return len(prompts) > 1 or any(len(prompt) <= _MAX_QUESTION_CHARS for prompt in prompts)
-
-
-def _count_work(actions: Iterable[ToolAction]) -> int:
-    return sum(action.kind in _ACTING_KINDS for action in actions)
-
-
-def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
-    """Return the requests, each topic once; of many the first, the last, and those that took most work."""
-    requests = list[tuple[int, str]]()
-    request_words = list[frozenset[str]]()
-    vague_lines = list[str]()
-    for turn, actions in zip(turns, actions_by_turn, strict=True):
-        if _CHATTER.match(turn.prompt[:200]):
-            continue
-        line = phrasing.pick_first_sentence(turn.prompt, _MAX_LINE_CHARS)
-        words = tokenize(line)
-        if not phrasing.is_telling_request(line):
-            vague_lines.append(line)
-        elif not any(_is_repeated(words, earlier_words) for earlier_words in request_words):
-            requests.append((_count_work(actions), line))
-            request_words.append(words)
-    if len(requests) > _MAX_REQUESTS:
-        busiest = sorted(range(1, len(requests) - 1), key=lambda index: -requests[index][0])
-        shown_indexes = sorted({0, len(requests) - 1, *busiest[: _MAX_REQUESTS - 2]})
-        requests = [requests[index] for index in shown_indexes]
-    # A vague request is better than none.
-    return [line for _, line in requests] or [line for line in vague_lines if line][:1]
-
-
-def _is_repeated(words: frozenset[str], earlier_words: frozenset[str]) -> bool:
-    """Return whether a request repeats an earlier one; two words that short requests share say little."""
-    shared_count = len(words & earlier_words)
-    return words <= earlier_words or shared_count >= max(_SAME_SHARE * len(words), _MIN_SHARED_WORDS)
 
 
 def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
@@ -289,12 +256,17 @@ def _list_findings(
     for number, (turn, actions, next_prompt) in enumerate(zip(turns, actions_by_turn, next_prompts, strict=True)):
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
-        is_answer = not _count_work(actions)  # the turn only answers a question
-        is_followed = any(map(_count_work, actions_by_turn[number + 1 :]))
+        is_answer = not count_work(actions)  # the turn only answers a question
+        is_followed = any(map(count_work, actions_by_turn[number + 1 :]))
+        later_prompts = [later.prompt for later in turns[number + 1 :]]
         answers_why = bool(_ASKS_WHY.search(turn.prompt[:_MAX_LINE_CHARS]))
         for sentence in phrasing.find_causes(turn.final_message, answers_why=answers_why):
-            if is_followed and phrasing.is_finding(sentence):
-                continue  # later work may have fixed it
+            # Later work may have fixed a finding, and changed what the work of this turn had reached.
+            is_passing_state = not is_answer and bool(_TELLS_CHANGE.search(sentence))
+            if is_followed and (is_passing_state or phrasing.is_finding(sentence)):
+                continue
+            if any(phrasing.is_renamed(sentence, prompt) for prompt in later_prompts):
+                continue
             is_specific = "`" in sentence or phrasing.count_names(sentence, actions)
             if is_answer or is_specific or phrasing.is_failure_cause(sentence):
                 causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
@@ -303,7 +275,16 @@ def _list_findings(
         for observation in observations
         if "problem-solution" in observation.concepts and observation.title
     ]
-    decisions = [f"“{observation.title}”" for observation in observations if observation.type == "decision"]
+    last_work_at = max(
+        (turn.at for turn, actions in zip(turns, actions_by_turn, strict=True) if count_work(actions)), default=0
+    )
+    decisions = [
+        f"“{observation.title}”"
+        for observation in observations
+        if observation.type == "decision"
+        # What was done after a recommendation need not be what was recommended.
+        and not (observation.at < last_work_at and phrasing.is_recommendation(observation.title))
+    ]
     causes = _drop_repeated(causes)
     return [*causes[-_MAX_CAUSES:], *fixes[-_MAX_CAUSES:], *decisions]
 
@@ -323,22 +304,26 @@ def _tell_fix(observation: Observation) -> str:
     edits = _EDITS_OF_FIX.search(observation.title)
     if not edits or not observation.facts:
         return observation.title
-    return f"{shorten_line(observation.facts[0], _MAX_QUOTE_CHARS)}{edits[0]}"
+    times = _TIMES_FAILED.search(observation.title)
+    # The fact counts the failures for any reason, the title those for the reason that is told.
+    fact = _TIMES_FAILED.sub(times[0], observation.facts[0], count=1) if times else observation.facts[0]
+    return f"{shorten_line(fact, _MAX_QUOTE_CHARS)}{edits[0]}"
 
 
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
     """Quote what the agent says it did, from the turns with most work and the last one."""
     # Where nothing was done, "it now handles X" tells of somebody else's work, such as a branch under review.
-    all_actions = chain.from_iterable(actions_by_turn)
-    if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
+    every_action = list(chain.from_iterable(actions_by_turn))
+    if not any(action.kind in WORKING_KINDS and not action.failed for action in every_action):
         return []
     results: list[tuple[int, list[str]]] = []
-    hashes = [commit.short_hash for _, commit in phrasing.list_commits(list(chain.from_iterable(actions_by_turn)))]
+    hashes = [commit.short_hash for _, commit in phrasing.list_commits(every_action)]
+    pulls = [pull.partition(": ")[0] for pull in _list_opened_pulls(every_action)]
     for index, (turn, actions) in enumerate(zip(turns, actions_by_turn, strict=True)):
         if _is_overtaken(turns, actions_by_turn, index):
             continue
-        work = _count_work(actions)
-        is_review = bool(_REVIEWS.search(turn.prompt[:_MAX_LINE_CHARS])) and not any(
+        work = count_work(actions)
+        is_review = bool(REVIEWS.search(turn.prompt[:_MAX_LINE_CHARS])) and not any(
             action.kind in ("changed", "saved") for action in actions
         )
         is_report = (work or turn is turns[-1]) and not is_review
@@ -346,15 +331,19 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         sentences = phrasing.find_results(turn.final_message, is_proven=is_proven) if is_report else []
         # "Committed as `1a2b3c4`" says again what is told of the commit.
         sentences = [line for line in sentences if not _TELLS_COMMIT.match(line) or not any(map(line.count, hashes))]
+        sentences = [line for line in sentences if not _TELLS_PULL.match(line) or not any(map(line.count, pulls))]
         if not sentences:
             continue
-        counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
+        counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:_MAX_WEIGHED]]
         later_work = zip(turns[index + 1 :], actions_by_turn[index + 1 :], strict=True)
-        later_prompts = [later.prompt for later, later_actions in later_work if _count_work(later_actions)]
+        later_prompts = [later.prompt for later, later_actions in later_work if count_work(later_actions)]
         counted = [item for item in counted if not _is_outdated(item[1], later_prompts)]
         lines = list[str]()
-        for count, sentence in sorted(counted, key=lambda item: -item[0]):
+        asked = tokenize(turn.prompt[:_MAX_QUESTION_CHARS])
+        ranks = {sentence: -count - _is_asked(sentence, asked) for count, sentence in counted}
+        for count, sentence in sorted(counted, key=lambda item: ranks[item[1]]):
             siblings = phrasing.list_sibling_results(turn.final_message, sentence)
+            siblings.sort(key=lambda sibling: ranks.get(sibling, 0))
             is_telling = count or (not lines and len(sentence.split()) >= _MIN_UNNAMED_WORDS)
             if is_telling and not (lines and siblings):  # the list is told or counted already
                 lines.append(phrasing.quote_results([sentence, *siblings], 1 + len(siblings), _MAX_QUOTE_CHARS))
@@ -368,36 +357,49 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     return [*told, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
 
 
+def _is_asked(sentence: str, asked: frozenset[str]) -> bool:
+    """Return whether a result names what the person asked for."""
+    return len(tokenize(sentence) & asked) >= _MIN_ASKED_WORDS
+
+
 def _is_outdated(sentence: str, later_prompts: Sequence[str]) -> bool:
     """Return whether later work may have changed the state that a sentence tells, or removed what it names."""
     if later_prompts and phrasing.tells_state(sentence):
         return True
-    return any(phrasing.is_taken_out(sentence, prompt) for prompt in later_prompts)
+    return any(
+        phrasing.is_taken_out(sentence, prompt) or phrasing.is_renamed(sentence, prompt) for prompt in later_prompts
+    )
 
 
 def _is_overtaken(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], index: int) -> bool:
     """Return whether the next turn takes back what was done in a turn and does something else."""
     following = index + 1
-    if following == len(turns) or not _count_work(actions_by_turn[following]):
+    if following == len(turns) or not count_work(actions_by_turn[following]):
         return False
     return phrasing.is_taken_back(turns[index].final_message, turns[following].prompt)
 
 
-def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
-    """Return what calls prove: commits, pull requests, changed files, checks that pass at the end."""
-    saved = [action for action in actions if action.kind == "saved" and not action.failed]
+def _list_opened_pulls(actions: Iterable[ToolAction]) -> list[str]:
+    saved = (action for action in actions if action.kind == "saved" and not action.failed)
+    return list(dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action))))
+
+
+def _list_changes(actions: Sequence[ToolAction], passed: Sequence[ToolAction], results: Sequence[str]) -> list[str]:
+    """Return what calls prove: commits, pull requests, changed files, checks that pass at the end.
+
+    If the results name all changed files, those are not told again.
+    """
     commits = [commit for _, commit in phrasing.list_commits(actions)]
-    pulls = dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action)))
+    pulls = _list_opened_pulls(actions)
     changed_paths = phrasing.select_project_paths(phrasing.list_remaining_files(actions))
-    checks = {action.label: action for action in actions if action.kind == "check"}
-    passed = [action for action in checks.values() if not action.failed][-3:]
     lines = [
         f"Committed {commit.short_hash}: “{shorten_line(commit.subject, 90)}”" for commit in commits[-_MAX_COMMITS:]
     ]
     subjects = [subject for _, subject in phrasing.list_unreported_commits(actions)]
     lines += [f"Committed “{shorten_line(subject, 90)}”" for subject in subjects[-_MAX_COMMITS:]]
-    lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
-    if changed_paths:
+    lines += [f"Opened {pull}" for pull in pulls[-_MAX_COMMITS:]]
+    told_words = set(re.findall(r"[\w./-]*\w", " ".join(results)))
+    if not all(path in told_words or path.rpartition("/")[2] in told_words for path in changed_paths):
         lines.append(f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}")
     labels = []
     for action in passed:
@@ -459,17 +461,27 @@ class NextStep:
 def find_next_steps(message: str) -> list[NextStep]:
     """Return the remaining steps that a message names, labelled ones first."""
     message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
-    labelled = _find_labelled_steps(message)
+    labelled = list[NextStep]()
+    for step in _find_labelled_steps(message):
+        if not any(_is_part(step.text, other.text) for other in labelled):
+            labelled.append(step)
     steps = [*labelled]
     report = _find_report_text(message)
     for step in _find_mentioned_steps(message):
         # What a report says only in passing was done.
         if not step.is_firm and not step.is_offer and step.text in report:
             continue
-        if not any(step.text in other.text or other.text in step.text for other in labelled):
+        if not any(_is_part(step.text, other.text) or _is_part(other.text, step.text) for other in labelled):
             steps.append(step)
     ordered = sorted(steps, key=lambda step: (step.is_state, step.is_offer))
     return list({step.text: step for step in ordered}.values())
+
+
+def _is_part(text: str, other: str) -> bool:
+    """Return whether a step stands in another one, of which either may be cut."""
+    start = other.find(text[:_MIN_PART_OVERLAP])
+    beginning = text.removesuffix("…").rstrip()
+    return beginning in other or (start >= 0 and beginning.startswith(other[start:].removesuffix("…").rstrip()))
 
 
 def _find_mentioned_steps(message: str) -> list[NextStep]:

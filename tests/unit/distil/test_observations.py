@@ -78,21 +78,43 @@ def test_a_search_without_match_is_no_failure_and_another_check_fixes_nothing() 
     assert "grep" not in join_text(observation)
 
 
-def test_failures_of_one_command_are_merged_with_a_count() -> None:
+@pytest.mark.parametrize(
+    ("outputs", "told"),
+    [
+        (["{}: AssertionError: the tail is torn"] * 3, "`make test` failed 3 times: AssertionError: the tail is torn"),
+        (
+            ["{}: AssertionError: the tail is torn", "{}: AssertionError: the reel is stuck"],
+            "`make test` failed: AssertionError: the reel is stuck; edited part_1.py; passes",
+        ),
+    ],
+)
+def test_failures_of_one_command_are_counted_by_their_reason(outputs: list[str], told: str) -> None:
     calls = []
-    for number in range(3):
-        calls.append(bash("make test", f"tests/a.py:{number}: AssertionError: {number} is wrong", code=2))
+    for number, output in enumerate(outputs):
+        calls.append(bash("make test", output.format(f"tests/a.py:{number + 4}"), code=2))
         calls.append(edit(f"src/part_{number}.py", "a", "b"))
         calls.append(bash("make test", "9 passed in 1s"))
     calls.append(bash_by_hook("git push", "done"))
-    merged = [
+    (merged,) = [
         observation
         for observation in observe_turn(turn("go", calls))
         if observation.type == "bugfix" and observation.times > 1
     ]
-    assert [
-        (observation.times, observation.title.startswith("`make test` failed 3 times")) for observation in merged
-    ] == [(3, True)]
+    assert merged.title.startswith(told)
+    assert merged.times == len(outputs)
+
+
+def test_a_fix_tells_the_edits_after_the_first_failure_with_its_reason() -> None:
+    calls = [
+        bash("make test", "tests/a.py:4: AssertionError: the tail is torn", code=2),
+        edit("src/tail.py", "a", "b"),
+        bash("make test", "tests/a.py:9: AssertionError: the reel is stuck", code=2),
+        edit("src/reel.py", "a", "b"),
+        bash("make test", "9 passed in 1s"),
+        bash_by_hook("git push", "done"),
+    ]
+    titles = [observation.title for observation in observe_turn(turn("go", calls))]
+    assert "`make test` failed: AssertionError: the reel is stuck; edited reel.py; passes" in titles
 
 
 def test_keys_are_stable_and_differ_between_sessions() -> None:

@@ -6,7 +6,7 @@ from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import find_next_steps, has_work, summarise_session
 from hardwon.distil.tool_actions import CheckResult, parse_check_result
 from hardwon.text.characters import estimate_tokens
-from hardwon.types import Summary, Turn, replace
+from hardwon.types import Call, Summary, Turn, replace
 from tests.support.made_up_sessions import Session, bash, bash_by_hook, build_sessions, call, edit, read, turn
 
 ALL = build_sessions()
@@ -181,7 +181,8 @@ def test_a_request_is_extended_until_it_names_something() -> None:
 @pytest.mark.parametrize(
     ("final_message", "completed"),
     [
-        ("I've rewritten `fly` in kite.py.", "“I've rewritten `fly` in kite.py.”\nChanged kite.py"),
+        ("I've rewritten `fly` in kite.py.", "“I've rewritten `fly` in kite.py.”"),
+        ("I've rewritten `fly` for the wind.", "“I've rewritten `fly` for the wind.”\nChanged kite.py"),
         ("A tagline:\n\n> Fly `kite.py` without a local string.", "Changed kite.py"),
         ("You can now run `fly` in kite.py.", "Changed kite.py"),
         ("All tests pass.", "Changed kite.py"),
@@ -397,3 +398,151 @@ def test_words_about_a_commit_that_is_told_are_left_out() -> None:
     answer = "Committed the longer tail of the kite as `1a2b3c4` and pushed it with all of its knots to `main`."
     completed = summarise_turns(turn("Sew it", [edit("src/tail.py", "2", "4"), commit], answer)).completed
     assert "Committed 1a2b3c4" in completed and "knots" not in completed
+
+
+def test_a_fix_is_told_with_the_failures_and_edits_of_its_reason_only() -> None:
+    calls = [
+        bash("make test", "tests/a.py:4: AssertionError: the tail is torn", code=2),
+        edit("src/tail.py", "a", "b"),
+        bash("make test", "9 passed in 1s"),
+        bash("make test", "tests/a.py:9: AssertionError: the reel is stuck", code=2),
+        edit("src/reel.py", "a", "b"),
+        bash("make test", "9 passed in 1s"),
+        bash_by_hook("git push", "done"),
+    ]
+    learned = summarise_turns(turn("Make it hold", calls, "Done.")).learned
+    assert "`make test` failed: " in learned and learned.endswith("; edited reel.py; passes")
+    assert "reel is stuck" in learned and "tail" not in learned
+
+
+PASSED = bash("make test", "9 passed in 1s")
+LATER_STEPS = {
+    "nothing": ([], True),
+    "an edit of code": ([edit("src/reel.py", "a", "b")], False),
+    "an edit of prose": ([edit("docs/reel.md", "a", "b")], True),
+    "another branch": ([bash("git switch main", "Switched to branch 'main'")], False),
+    "a new branch": ([bash("git switch -c reel", "Switched to a new branch 'reel'")], True),
+    "a pull that brings nothing": ([bash("git pull", "Already up to date.")], True),
+    "a message that names a merge": ([bash('git commit -m "Merge both reels"', "[main 1a2b3c4] Merge")], True),
+    "a moved file": ([bash("git mv src/reel.py src/spool.py")], False),
+    "a probe made and removed": ([bash("cp /tmp/probe.py src/probe.py; python src/probe.py; rm src/probe.py")], True),
+    "changes put away and back": ([bash("git stash && ./fly; git stash pop", "Dropped")], True),
+    "another folder": ([bash("cd /home/dev/harp && ./play")], False),
+    "a part of the folder": ([bash("cd src && ./fly")], True),
+    "a check of the same kind that fails": ([bash("make test SLOW=1", "1 failed in 1s", code=2)], False),
+}
+
+
+@pytest.mark.parametrize(("later_calls", "is_told"), LATER_STEPS.values(), ids=LATER_STEPS)
+def test_a_check_is_told_as_passing_only_if_nothing_changed_since(later_calls: list[Call], is_told: bool) -> None:
+    completed = summarise_turns(turn("Sew it", [PASSED, *later_calls], "Done.")).completed
+    assert ("Passing at the end: `make test`" in completed) == is_told
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_told"),
+    [("now the docs", True), ("the build is red on the server", False), ("still fails", False)],
+)
+def test_a_check_is_not_told_as_passing_after_a_person_reports_a_failure(prompt: str, is_told: bool) -> None:
+    turns = [turn("Sew it", [edit("src/reel.py", "a", "b"), PASSED], "Done.", 1), turn(prompt, [], "I see.", 2)]
+    assert ("Passing at the end" in summarise_turns(*turns).completed) == is_told
+
+
+def test_a_check_that_another_one_includes_is_not_told_twice() -> None:
+    calls = [bash("make lint && make test", "9 passed in 1s"), bash("make lint", "0 issues")]
+    assert summarise_turns(turn("Sew it", calls, "Done.")).completed == (
+        "Passing at the end: `make lint && make test` (9 passed)"
+    )
+
+
+def list_requests(*prompts: str) -> list[str]:
+    turns = [turn(prompt, number=number) for number, prompt in enumerate(prompts, 1)]
+    return summarise_turns(*turns).request.split("\n")
+
+
+def test_routine_steps_with_git_are_no_request_beside_others() -> None:
+    prompts = [
+        "check out main, pull the latest",
+        "Sew a longer tail",
+        "stash the sketches and stuff",
+        "push it to main",
+    ]
+    assert list_requests(*prompts) == ["Sew a longer tail"]
+    assert list_requests("check out main, pull the latest") == ["check out main, pull the latest"]
+
+
+def test_a_request_is_told_without_the_one_that_it_replaces() -> None:
+    prompts = [
+        "Move the knots to the tail of the kite",
+        "ok, change in plan: all ribbons go on the reel",
+        "Paint it red",
+    ]
+    assert list_requests(*prompts) == prompts[1:]
+    renamed = "we renamed the shop once more from `kites/silk` to `kites/nylon`, mend the labels"
+    assert list_requests("the shop is at kites/silk since today", renamed) == [renamed]
+
+
+def test_text_pasted_behind_a_colon_or_as_a_heading_is_not_what_a_person_asked() -> None:
+    pasted = "can you check this tweet:\n\nMost kites fall because their tails are too short."
+    heading = "### Does the kite fly at night?\n\nIt flies by day.\n\nCan we ask instead whether it has any lamps?"
+    assert list_requests("Sew a longer tail", pasted, heading) == [
+        "Sew a longer tail",
+        "Can we ask instead whether it has any lamps?",
+    ]
+    worked = turn("Do this:\n\nSew a longer tail", [edit("src/tail.py", "a", "b")])
+    assert summarise_turns(worked).request == "Do this: Sew a longer tail"
+
+
+def test_among_many_requests_short_questions_that_were_only_answered_are_left_out() -> None:
+    orders = [f"Build part{number} of kite{number} from wood{number}" for number in range(12)]
+    aside, of_code = "is nylon stronger than silk?", "where is flyHigh used by anybody?"
+    assert list_requests(*orders, aside, of_code) == [*orders, of_code]
+    assert list_requests(*orders[:2], aside) == [*orders[:2], aside]
+
+
+def test_a_slash_command_that_names_a_task_is_a_request() -> None:
+    assert list_requests("/kites:check-tails", "/clear", "Paint the reel red") == [
+        "/kites:check-tails",
+        "Paint the reel red",
+    ]
+
+
+def test_what_later_work_or_a_rename_overtook_is_not_learned() -> None:
+    recommended = turn("silk or nylon?", [], "My recommendation is silk, because `tail.py` is light.", 1)
+    moved = "The labels of `shop.py` now point to kites/silk, confirmed by a look at `labels.txt`."
+    named = turn("label it", [edit("shop.py", "a", "kites/silk")], moved, 2)
+    last = turn("Take nylon: we renamed the shop from kites/silk to kites/nylon", [edit("shop.py", "a", "b")], "Ok.", 3)
+    assert moved in summarise_turns(recommended, named).learned
+    learned = summarise_turns(recommended, named, last).learned
+    assert "recommendation" not in learned and "now point" not in learned
+    assert "recommendation" in summarise_turns(recommended).learned
+
+
+def test_an_opened_pull_request_is_told_once() -> None:
+    opened = bash("gh pr create --title 'Sew' --body x", "https://github.com/dev/kite/pull/12\n")
+    answer = "Opened the PR: dev/kite#12 (https://github.com/dev/kite/pull/12)"
+    completed = summarise_turns(turn("Sew it", [edit("tail.py", "a", "b"), opened], answer)).completed
+    assert completed.count("pull/12") == 1
+
+
+def test_of_a_list_of_results_those_that_name_what_was_asked_for_come_first() -> None:
+    answer = "\n".join(
+        [
+            "- Added a bell.",
+            "- Added a lamp.",
+            "- Added a door to the basket of the kite, with hinges and a lock that opens from both of its sides.",
+            "- Added a longer silk tail of six metres, which holds the kite steady in every wind up to force seven.",
+            "- Added a window.",
+        ]
+    )
+    calls = [edit("src/parts.py", "a", "b")]
+    completed = summarise_turns(turn("Sew a longer silk tail that holds", calls, answer)).completed
+    assert completed.startswith("“Added a longer silk tail")
+
+
+def test_a_step_that_is_a_piece_of_another_one_is_told_once() -> None:
+    steps = "a knot that holds in a storm, a test that flies the kite in rain, and a lamp for the tail"
+    (step,) = find_next_steps(f"Nearly done. Before merging I'd want: {steps}.")
+    assert steps in step.text
+    (listed,) = find_next_steps(f"## Recommendation\n\nNearly done. Before merging I'd want: {steps}.")
+    assert steps in listed.text
