@@ -49,7 +49,6 @@ class Step(NamedTuple):
     session: str = ""
     subagent_id: str = ""  # empty for the main agent
     cwd: str = ""
-    branch: str = ""  # checked out at that time, if the agent records it
     call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
     command: str = ""
@@ -59,6 +58,7 @@ class Step(NamedTuple):
     failed: bool = False
     refused: str = ""  # for a result: a person said no in these words, or REFUSED_WITHOUT_WORDS
     denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
+    branch: str = ""  # checked out at that time, if the agent records it
 
 
 class TokenUsage(NamedTuple):

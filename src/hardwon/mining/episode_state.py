@@ -13,9 +13,9 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.mining.failed_commands import Diagnosis
 from hardwon.shell.failures import Failure
 
-STATE_VERSION = 3  # increase it whenever Step, Failure or the format below changes
+STATE_VERSION = 4  # increase it whenever Step, Failure or the format below changes
 
-_READABLE_VERSIONS = (1, 2, 3)  # 2 added a field at the end of Step, 3 one at the end of an episode
+_READABLE_VERSIONS = (1, 2, 3, 4)  # 2 and 4 added a field at the end of Step, 3 one at the end of an episode
 
 
 class OpenEpisode:

@@ -96,7 +96,7 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
 def test_a_step_has_its_session_and_folder_and_joins_its_result() -> None:
     parsed_steps = parse_steps(read_lines(find_recording("claude-code", "made-up.jsonl")))
     assert parsed_steps[2] == Step(
-        "call", 5, "u-04.0", "2026-03-01T10:00:04.000Z", "s-1", "", "/home/dev/shop", "", "t-1", "Bash", "npm test"
+        "call", 5, "u-04.0", "2026-03-01T10:00:04.000Z", "s-1", "", "/home/dev/shop", "t-1", "Bash", "npm test"
     )
     assert (parsed_steps[3].id, parsed_steps[3].call) == ("u-06.0", "t-1")
     assert [step.id for step in parsed_steps[4:6]] == ["u-07.0", "u-07.1"]

@@ -102,15 +102,15 @@ def test_an_unfinished_episode_of_version_1_is_kept() -> None:
     state = tracker.dump_state()
     for _, thread in state["threads"]:
         for under_way in thread[3]:
-            del under_way[0][-1]  # it had no `denied`
+            del under_way[0][-2:]  # it had no `denied` and no `branch`
     [episode] = EpisodeTracker({**state, "version": 1}).list_unfinished()
     assert episode.failing_call.command == "kite fly --high" and not episode.failing_call.denied
 
 
 def test_changed_fields_need_a_new_version() -> None:
-    step = "kind line id at session subagent_id cwd call tool command path content text failed refused denied"
+    step = "kind line id at session subagent_id cwd call tool command path content text failed refused denied branch"
     failure = "id line call_line tool command path text quote kind signature"
-    assert (STATE_VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (3, step, failure)
+    assert (STATE_VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (4, step, failure)
 
 
 def build_hostile_steps(turns: int) -> list[Step]:

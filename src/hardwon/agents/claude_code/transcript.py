@@ -33,7 +33,7 @@ from hardwon.agents.transcript_steps import (
 )
 from hardwon.text.fence import remove_between
 
-StepContext = tuple[str, str, str, str, str]  # when, session, sub-agent, folder, branch: a step's fields after its id
+StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 Outcome = tuple[str, bool, str, bool]  # text, failed, refused, denied: a step's last fields
 
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
@@ -173,8 +173,7 @@ class Reader:
         line_id = _as_text(wire.uuid) or blake2b(line.strip(), digest_size=12).hexdigest()
         # 1.0.x wrote sub-agents into the session's file without naming them.
         subagent_id = _as_text(wire.agentId) or ("sidechain" if wire.isSidechain else "")
-        branch = truncate_path(_as_text(wire.gitBranch))
-        context = (_as_text(wire.timestamp), self.session, subagent_id, self.cwd, branch)
+        context = (_as_text(wire.timestamp), self.session, subagent_id, self.cwd)
         if wire.type == "attachment":
             return _read_queued_prompt(number, line_id, context, wire)
         if wire.type == "system":
@@ -243,6 +242,7 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
     """Return the tool calls and the words of an `assistant` line."""
     if message.model == "<synthetic>" or wire.isApiErrorMessage:
         return []  # an API error, not the assistant's words
+    branch = _read_branch(wire)
     steps: list[Step] = []
     for index, block in enumerate(_list_blocks(message.content)):
         if not isinstance(block, _Block):
@@ -254,9 +254,9 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
             command, path, content = get_call_fields(name, tool_input)
             step_id = f"{line_id}.{index}"
             call = _as_text(block.id)
-            steps.append(Step("call", number, step_id, *context, call, tool, command, path, content))
+            steps.append(Step("call", number, step_id, *context, call, tool, command, path, content, branch=branch))
         elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
-            steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
+            steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text, branch=branch))
     return steps
 
 
@@ -266,13 +266,14 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     if wire.isCompactSummary:
         return []
     blocks = _list_blocks(message.content)
+    branch = _read_branch(wire)
     steps: list[Step] = []
     for index, block in enumerate(blocks):
         if isinstance(block, _Block) and block.type == "tool_result":
             call = _as_text(block.tool_use_id)
-            text, failed, refused, denied = _read_outcome(block, wire.toolUseResult)
+            outcome = _read_outcome(block, wire.toolUseResult)
             step_id = f"{line_id}.{index}"
-            step = Step("result", number, step_id, *context, call, *_NO_CALL_FIELDS, text, failed, refused, denied)
+            step = Step("result", number, step_id, *context, call, *_NO_CALL_FIELDS, *outcome, branch)
             steps.append(step)
     if wire.planContent:
         # The agent wrote it in an earlier context, which was cleared when a person accepted the plan.
@@ -292,6 +293,10 @@ def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: _
     if attachment.commandMode != "prompt" or not _can_be_typed(attachment):
         return []
     return list(_read_prompt(number, line_id, context, wire, _list_blocks(attachment.prompt)))
+
+
+def _read_branch(wire: _Line) -> str:
+    return truncate_path(_as_text(wire.gitBranch))
 
 
 def _list_blocks(content: _Content) -> _Blocks:
@@ -316,7 +321,9 @@ def _read_prompt(number: int, line_id: str, context: StepContext, wire: _Line, b
         without_reminders = remove_between(strip_fenced(typed_text), *_REMINDER_TAGS).strip()
         if words := extract_typed_words(without_reminders):
             prompt_id = _as_text(wire.promptId)
-            yield Step("person", number, f"{line_id}.{index}", *context, call=prompt_id, text=words)
+            yield Step(
+                "person", number, f"{line_id}.{index}", *context, prompt_id, text=words, branch=_read_branch(wire)
+            )
 
 
 def _extract_command(text: str) -> str:
