@@ -152,6 +152,10 @@ def _is_tried_or_replaced(facts: SessionFacts, plan: Step) -> bool:
     return any(step.kind == "person" and REPORTS_FAULT.search(step.text) for step in later_steps)
 
 
+# A person chooses among what was offered: "do 0.54.0".
+_SHORT_ORDER = re.compile(r"(?=.*\d)[^\n?]{1,30}")
+
+
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
     """Describe the request that was unfinished at the end, with the agent's last announcement.
 
@@ -164,6 +168,9 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
     announced = _list_announcements(last)
     request = shorten_line(topic.request, 140)
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and request else ()
+    if last.prompt and last.prompt != topic.source and _SHORT_ORDER.fullmatch(last.prompt.text.strip()):
+        request = phrasing.pick_first_sentence(last.prompt.text, 140)
+        evidence = cite_step(facts, last.prompt, request)
     if not last.steps:
         request = phrasing.pick_first_sentence(last.prompt.text, 140) if last.prompt else request
         evidence = cite_step(facts, last.prompt, request) if last.prompt else evidence

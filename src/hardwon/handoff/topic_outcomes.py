@@ -50,6 +50,8 @@ _TELLS_REMOVAL = re.compile(
 )
 _INSTEAD = re.compile(r"\binstead\b(?! of (?:failing|crashing|being)\b)", re.I)
 # "renamed from `kite/tail` to `kite/ribbon`"
+# What has a version: `golang.org/x/crypto v0.52.0`, `left-pad@1.3.0`, `requests==2.31`.
+_VERSIONS = re.compile(r"([\w./-]*[A-Za-z][\w/-]*)(?:@|==|\s+)v?(\d+\.\d+(?:\.\d+)*)\b")
 _RENAMES = re.compile(r"\bfrom `([\w@./:-]{3,80})` to `([\w@./:-]{3,80})`")
 # An outcome that itself tells of a removal still holds: "Deleted `start.py`".
 _SAYS_GONE = re.compile(r"\b(?:removed?|delet\w+|dropp?\w*|gone|moved?|renamed?|no longer)\b", re.I)
@@ -299,9 +301,28 @@ def _still_holds(facts: SessionFacts, number: int, text: str) -> bool:
         for turn, actions in zip(facts.turns[number + 1 :], facts.actions_by_turn[number + 1 :], strict=True)
         if has_changes(actions)
     )
-    return not (
-        is_renamed or is_taken_out or _names_lost_commit(facts, text) or _names_removed_file(facts, number, text)
+    is_overtaken = (
+        is_renamed
+        or is_taken_out
+        or _names_replaced_version(facts, number, text)
+        or _names_lost_commit(facts, text)
+        or _names_removed_file(facts, number, text)
     )
+    return not is_overtaken
+
+
+def _names_replaced_version(facts: SessionFacts, number: int, text: str) -> bool:
+    """Return whether a later command gives something another version than this text does: `kite@v0.54.0`."""
+    told_versions = dict(_VERSIONS.findall(text))
+    if not told_versions:
+        return False
+    for actions in facts.actions_by_turn[number + 1 :]:
+        for action in actions:
+            call, _ = facts.calls[action.call.key]
+            for name, version in _VERSIONS.findall(call.command):
+                if told_versions.get(name, version) != version:
+                    return True
+    return False
 
 
 def _quote_with_siblings(facts: SessionFacts, topic: Topic, number: int, closing: Statement) -> Statement:

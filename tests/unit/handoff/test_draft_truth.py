@@ -428,3 +428,27 @@ def test_a_text_continues_one_that_was_cut_in_it() -> None:
     cut_text = "Sew the tail. The knots of the reel and the string …"
     assert continues_cut_text("The knots of the reel and the string are good follow-ups.", cut_text)
     assert not continues_cut_text("The lamp of the reel is a good follow-up.", cut_text)
+
+
+def test_a_version_that_a_later_command_replaced_is_not_told(tmp_path: Path) -> None:
+    for later_version, expected_count in (("1.3.0", 0), ("1.2.0", 1)):
+        transcript = Transcript()
+        transcript.person("Bump the reel library of the kite.")
+        transcript.edit("package.json", "1.1.0", "1.2.0")
+        transcript.agent("The kite now has silk-reel 1.2.0, which closes the alert.")
+        transcript.person("ok, and the newest one?")
+        transcript.bash(f"npm install silk-reel@{later_version}")
+        told = [line for line in list_summary(transcript, tmp_path) if "silk-reel 1.2.0" in line]
+        assert len(told) == expected_count
+
+
+def test_a_short_order_with_a_number_is_what_was_asked_last(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Why did you not take a newer reel library?")
+    transcript.edit("package.json", "1.1.0", "1.2.0")
+    transcript.agent("1.3.0 brings a new spool.")
+    transcript.person("do 1.3.0")
+    transcript.agent("Now amending the commit.")
+    transcript.bash("git commit --amend --no-edit")
+    (step,) = build_transcript_draft(transcript, tmp_path).open_ends
+    assert step.text == "Under way when the session ended: “Now amending the commit.” (asked: “do 1.3.0”)"
