@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import sysconfig
@@ -167,6 +168,12 @@ class House:
     @property
     def stashes(self) -> int:
         return len(self._git("stash", "list").splitlines())
+
+    @property
+    def call_times(self) -> list[float]:
+        """Return when the recorded calls were denied or ended, earliest first."""
+        with contextlib.closing(sqlite3.connect(self.root / "hardwon" / "hardwon.db")) as database:
+            return [at for (at,) in database.execute("select at from events where kind = 'tool' order by at")]
 
     @property
     def other_hook_runs(self) -> int:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
+
 from .conversation import Session
 from .house import House, SeparateInstall
 from .model_server import Call, Reply, Request, Script, bash
@@ -74,11 +76,18 @@ def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run(house: Hou
 
 
 def test_two_identical_calls_in_one_message_are_both_held(house: House) -> None:
-    """The CLI asks about the second once all hooks have answered about the first."""
+    """The CLI asks about the second once all hooks have answered about the first.
+
+    On a busy machine that may take longer than calls made in parallel are apart, and then the second one runs.
+    """
     house.add("hold", ADVICE, STASH)
     repeat = bash("git stash", delay=A_MOMENT_LATER)
     script, stashes = record_stashes(house, bash("git stash", "git stash"), repeat, DONE)
     session = house.session(script)
+    first_at, second_at, *_ = house.call_times
+    if second_at - first_at >= PARALLEL_CALL_SECONDS:
+        assert list_refusals(session) == [True, False, False]
+        return
     assert stashes == [0, 0, 1]
     assert list_refusals(session) == [True, True, False]
     assert [ADVICE in result.text for result in session.results] == [True, True, False]
