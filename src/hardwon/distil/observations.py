@@ -411,26 +411,26 @@ def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
     only rejected a commit.
     """
-    told = choose_told_fix(group)
-    failed = told.failed
+    told_fix = choose_told_fix(group)
+    failed = told_fix.failed
     reason = find_reason(failed)
     if not has_failure_words(reason) and not tool_actions.is_source_location(reason):
         return ""
-    working_command = told.worked.label if told.worked else ""
-    file_names = [path.rpartition("/")[2] for path in list_files_modified(told.edits)]
+    working_command = told_fix.worked.label if told_fix.worked else ""
+    file_names = [path.rpartition("/")[2] for path in list_files_modified(told_fix.edits)]
     if file_names:
         is_slip = failed.kind == "saved" or is_style_check(failed.label) or _COMPILER_ERROR.search(reason)
         if is_slip:
             return ""
-    elif not is_other_form(failed.label, working_command):
-        return ""
-    if file_names:
         label = failed.label
         tail = f"; edited {shorten_line(join_names(file_names, 2), 45)}; passes"
-    else:  # both commands are told, so leave out the end that they share
+    elif is_other_form(failed.label, working_command):
+        # Both commands are told, so leave out the end that they share.
         label, working_label = _cut_common_end(failed.label, working_command)
         tail = f"; {quote_code(working_label, 50)} worked"
-    head = f"{quote_code(label, 50)} failed{format_times(told.count)}: "
+    else:
+        return ""
+    head = f"{quote_code(label, 50)} failed{format_times(told_fix.count)}: "
     reason = _PLACE.sub("", reason)  # the edited files say where it was
     room = max_chars - len(head) - len(tail)
     if room < min(len(reason), _MIN_REASON_CHARS) or _BARE_COUNT.fullmatch(reason):
@@ -453,8 +453,8 @@ def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
 def _describe_fix(group: Sequence[FailureFix]) -> list[str]:
     """Return the error that the fix was for with its command, the fix, the result, then the other errors."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    told = choose_told_fix(group)
-    first, working_action = told.failed, told.worked
+    told_fix = choose_told_fix(group)
+    first, working_action = told_fix.failed, told_fix.worked
     failed_actions.sort(key=lambda action: action is not first)
     first_count = sum(action.label == first.label for action in failed_actions)  # for any of the reasons told below
     reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))

@@ -59,12 +59,12 @@ def list_passing_checks(turns: Sequence[Turn], actions_by_turn: Sequence[Sequenc
             else:
                 passed[action.label] = action
     parts_by_label = {label: set(label.split(" && ")) for label in passed}
-    told = [
+    separate_checks = [
         check
         for label, check in passed.items()
         if not any(parts_by_label[label] < parts for parts in parts_by_label.values())
     ]
-    return told[-_MAX_CHECKS:]
+    return separate_checks[-_MAX_CHECKS:]
 
 
 def _reports_failure(prompt: str) -> bool:

@@ -497,10 +497,10 @@ def list_sibling_results(message: str, sentence: str) -> list[str]:
 
 def quote_results(results: Sequence[str], count: int, max_chars: int) -> str:
     """Quote the first of `count` results, and as many others as fit: one item must not stand for the whole list."""
-    shown = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars)[:_MAX_LIST_ITEMS]
-    if count == len(shown):
-        return join_names(shown, count, quote="“{}”")
-    return f"{', '.join(f'“{line}”' for line in shown)} and {count - len(shown)} more"
+    shown_results = select_fitting([shorten_line(results[0], max_chars), *results[1:]], max_chars)[:_MAX_LIST_ITEMS]
+    if count == len(shown_results):
+        return join_names(shown_results, count, quote="“{}”")
+    return f"{', '.join(f'“{line}”' for line in shown_results)} and {count - len(shown_results)} more"
 
 
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:

@@ -339,8 +339,8 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         later_prompts = [later.prompt for later, later_actions in later_work if count_work(later_actions)]
         counted = [item for item in counted if not _is_outdated(item[1], later_prompts)]
         lines = list[str]()
-        asked = tokenize(turn.prompt[:_MAX_QUESTION_CHARS])
-        ranks = {sentence: -count - _is_asked(sentence, asked) for count, sentence in counted}
+        asked_words = tokenize(turn.prompt[:_MAX_QUESTION_CHARS])
+        ranks = {sentence: -count - _is_asked(sentence, asked_words) for count, sentence in counted}
         for count, sentence in sorted(counted, key=lambda item: ranks[item[1]]):
             siblings = phrasing.list_sibling_results(turn.final_message, sentence)
             siblings.sort(key=lambda sibling: ranks.get(sibling, 0))
@@ -353,13 +353,13 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
         return []
     last = len(results) - 1
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
-    told = [results[index][1][0] for index in sorted(busiest)]
-    return [*told, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
+    busiest_lines = [results[index][1][0] for index in sorted(busiest)]
+    return [*busiest_lines, *results[last][1][:_MAX_CLOSING_RESULTS]]  # the closing message tells what holds at the end
 
 
-def _is_asked(sentence: str, asked: frozenset[str]) -> bool:
+def _is_asked(sentence: str, asked_words: frozenset[str]) -> bool:
     """Return whether a result names what the person asked for."""
-    return len(tokenize(sentence) & asked) >= _MIN_ASKED_WORDS
+    return len(tokenize(sentence) & asked_words) >= _MIN_ASKED_WORDS
 
 
 def _is_outdated(sentence: str, later_prompts: Sequence[str]) -> bool:

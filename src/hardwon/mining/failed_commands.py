@@ -549,9 +549,9 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     return options[0].partition("=")[0] if is_only_option else ""
 
 
-def _find_token(words: Sequence[str], named: Sequence[str], line: str, *, blames_word: bool) -> str:
+def _find_token(words: Sequence[str], named_tokens: Sequence[str], line: str, *, blames_word: bool) -> str:
     """Return the first of an error's tokens that stands for a word of the call, or for the value of an option."""
-    tokens = list(named)
+    tokens = list(named_tokens)
     if blames_word:
         tokens += line.split(": ")[1:-1]  # `cat: notes.txt: No such file or directory`
     for token in tokens:
